@@ -31,15 +31,27 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 		text string
 		args []any
 	}{
-		{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)", []any{[]byte("s"), user.ID, now.Add(30 * time.Minute)}},
+		{
+			text: "INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)",
+			args: []any{[]byte("s"), user.ID, now.Add(30 * time.Minute)},
+		},
 		{"INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, ?)", []any{[]byte("k"), now}},
 		{"INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", []any{[]byte("r"), user.ID, now.Add(30 * time.Minute)}},
-		{"INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)", []any{user.AccountID, now.Add(-10 * time.Minute), []byte("0123456789abcdef")}},
+		{
+			text: "INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)",
+			args: []any{user.AccountID, now.Add(-10 * time.Minute), []byte("0123456789abcdef")},
+		},
 		{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (1, ?, 'collect', 'bot', 1)", []any{now.Day()}},
 		{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, ?)", []any{now}},
 		{"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, 1, 1, 1, 0, false, '/')", []any{now}},
-		{"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, 2, 1, 1, 0, false, '/')", []any{now.Add(-60 * 24 * time.Hour)}},
-		{"INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', 'sent', 1, ?, ?)", []any{now, now}},
+		{
+			text: "INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, 2, 1, 1, 0, false, '/')",
+			args: []any{now.Add(-60 * 24 * time.Hour)},
+		},
+		{
+			text: "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', 'sent', 1, ?, ?)",
+			args: []any{now, now},
+		},
 	} {
 		testkit.NoError(t, dbtest.Exec(d, statement.text, statement.args...))
 	}

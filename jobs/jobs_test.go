@@ -91,8 +91,14 @@ func litter(t *testing.T, d *db.DB) {
 		text string
 		args []any
 	}{
-		{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)", []any{[]byte("expired"), user.ID, at.Add(-time.Second)}},
-		{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)", []any{[]byte("valid"), user.ID, at.Add(2 * time.Hour)}},
+		{
+			text: "INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)",
+			args: []any{[]byte("expired"), user.ID, at.Add(-time.Second)},
+		},
+		{
+			text: "INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)",
+			args: []any{[]byte("valid"), user.ID, at.Add(2 * time.Hour)},
+		},
 		{"INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, ?)", []any{[]byte("old"), at.Add(-30 * 24 * time.Hour)}},
 		{"INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, ?)", []any{[]byte("recent"), at}},
 	} {
@@ -464,7 +470,10 @@ func TestNewChecksOptions(t *testing.T) {
 		options jobs.Options
 		want    string
 	}{
-		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "memcached://user:hunter2@127.0.0.1"}, "the Redis URL must start with redis://, redis-sentinel:// or redis-cluster://, or with rediss for TLS"},
+		{
+			options: jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "memcached://user:hunter2@127.0.0.1"},
+			want:    "the Redis URL must start with redis://, redis-sentinel:// or redis-cluster://, or with rediss for TLS",
+		},
 		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis://user:hunter2@127.0.0.1:port"}, "the Redis URL cannot be read"},
 		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis://user:hunter2@127.0.0.1/zero"}, "the Redis URL cannot be read"},
 		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-sentinel://:hunter2@127.0.0.1"},

@@ -278,7 +278,10 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 		})
 
 		for n, step := range append(steps, 0) {
-			for i, wants := range [][2]time.Duration{{step, step}, {max(step, time.Hour), max(step, time.Hour)}, {max(step, 2*time.Hour), max(step, 2*time.Hour)}} {
+			for i, wants := range [][2]time.Duration{
+				{step, step}, {max(step, time.Hour), max(step, time.Hour)},
+				{max(step, 2*time.Hour), max(step, 2*time.Hour)},
+			} {
 				var log dbtest.DeliveryLog
 				awaitThat(t, func() (string, bool) {
 					log = logOf(t, d, sites[i], deliveries[i].ID)

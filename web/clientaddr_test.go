@@ -134,7 +134,10 @@ func TestProxyWarnings(t *testing.T) {
 			log.Reset()
 			now = noon
 			shared := &http.Request{RemoteAddr: test.peer, Header: http.Header{"X-Forwarded-For": {test.forwarded}}}
-			probe := &http.Request{RemoteAddr: test.peer, Header: http.Header{"X-Forwarded-For": {test.forwarded}, web.ProbeHeader: {"0123456789abcdef-1"}}}
+			probe := &http.Request{
+				RemoteAddr: test.peer,
+				Header:     http.Header{"X-Forwarded-For": {test.forwarded}, web.ProbeHeader: {"0123456789abcdef-1"}},
+			}
 			clients.Addr(probe)
 			if text := test.warning(); text != "" || log.Len() > 0 {
 				t.Errorf("after nothing but a probe of the doctor: %q, log %q", text, &log)
@@ -144,7 +147,10 @@ func TestProxyWarnings(t *testing.T) {
 			for _, step := range []struct {
 				to    time.Duration
 				lines int
-			}{{0, 1}, {time.Minute, 1}, {59 * time.Minute, 1}, {time.Hour, 2}, {119 * time.Minute, 2}, {48 * time.Hour, 3}, {0, 4}, {time.Minute, 4}} {
+			}{
+				{0, 1}, {time.Minute, 1}, {59 * time.Minute, 1}, {time.Hour, 2}, {119 * time.Minute, 2},
+				{48 * time.Hour, 3}, {0, 4}, {time.Minute, 4},
+			} {
 				now = noon.Add(step.to)
 				clients.Addr(shared)
 

@@ -120,7 +120,10 @@ func randomHit(random *rand.Rand, sites []*site, at model.Instant, number int) *
 
 	switch random.IntN(10) {
 	case 0, 1, 2:
-		h.engagement = &model.Engagement{EngagementKey: model.EngagementKey{SiteID: h.site.id, Day: at.Day(), PageviewID: int64(max(1, number-1-random.IntN(3)))}, MS: int32(random.IntN(5_000)), Scroll: int16(random.IntN(101))}
+		h.engagement = &model.Engagement{
+			EngagementKey: model.EngagementKey{SiteID: h.site.id, Day: at.Day(), PageviewID: int64(max(1, number-1-random.IntN(3)))},
+			MS:            int32(random.IntN(5_000)), Scroll: int16(random.IntN(101)),
+		}
 	case 3, 4:
 		h.path = path
 		h.event = &event.Accepted{Name: pick("signup", model.EventPurchase, model.EventPurchase, model.EventRefund)}

@@ -53,7 +53,10 @@ func randomLoads(random *rand.Rand) (loads []load) {
 
 	for n := range 1 + random.IntN(3) {
 		id := int64(100 + n)
-		from := entry{channel: "referral", campaign: model.Campaign{Source: pick("", "x", "y"), Name: pick("", "", "spring")}, referrer: pick("", "a.example/")}
+		from := entry{
+			channel: "referral", campaign: model.Campaign{Source: pick("", "x", "y"), Name: pick("", "", "spring")},
+			referrer: pick("", "a.example/"),
+		}
 		one := load{{at: at, entry: from, pageview: &model.Pageview{ID: id, Path: fmt.Sprint("/", n)}}}
 		for k := range random.IntN(4) {
 			e := event.Accepted{Name: "signup"}

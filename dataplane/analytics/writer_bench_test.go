@@ -228,7 +228,10 @@ type traffic struct {
 }
 
 func newTraffic(b *testing.B, d *db.DB, visitors int) *traffic {
-	t := &traffic{writer: newWriter(ingest.NewHitStore(dbtest.SitesCell(b, d)), StoreTimeout, nil, nil), site: modelSite(b, d, "example.com", 1<<40), at: time.Now(), visitors: visitors}
+	t := &traffic{
+		writer: newWriter(ingest.NewHitStore(dbtest.SitesCell(b, d)), StoreTimeout, nil, nil),
+		site:   modelSite(b, d, "example.com", 1<<40), at: time.Now(), visitors: visitors,
+	}
 	b.Cleanup(func() { _ = t.writer.Stop(b.Context()) })
 	return t
 }

@@ -32,7 +32,10 @@ func TestBrowsersAreHuman(t *testing.T) {
 		{"Firefox Focus", onIPhone + "FxiOS/8.1.1 Mobile/15E148 Safari/605.1.15"},
 		{"Safari, Mac", onMac + "Version/26.1 Safari/605.1.15"},
 		{"Safari, iPhone", onIPhone + "Version/26.1 Mobile/15E148 Safari/604.1"},
-		{"Safari, iPad", "Mozilla/5.0 (iPad; CPU OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1 Mobile/15E148 Safari/604.1"},
+		{
+			name:      "Safari, iPad",
+			userAgent: "Mozilla/5.0 (iPad; CPU OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1 Mobile/15E148 Safari/604.1",
+		},
 		{"Edge, Windows", onWindows + "Chrome/142.0.0.0 Safari/537.36 Edg/142.0.0.0"},
 		{"Edge, Android", onAndroid + "Chrome/142.0.0.0 Mobile Safari/537.36 EdgA/142.0.0.0"},
 		{"Internet Explorer 11", "Mozilla/5.0 (Windows NT 6.1; WOW64; Trident/7.0; rv:11.0) like Gecko"},
@@ -48,25 +51,49 @@ func TestBrowsersAreHuman(t *testing.T) {
 		{"Ecosia", onIPhone + "Version/18.6 Mobile/15E148 Safari/604.1 (Ecosia ios@11.4.0.2500)"},
 		{"Yandex Browser", onWindows + "Chrome/140.0.0.0 YaBrowser/25.10.0.0 Safari/537.36"},
 		{"Coc Coc", onWindows + "coc_coc_browser/142.0.210 Chrome/136.0.0.0 Safari/537.36"},
-		{"UC Browser", "Mozilla/5.0 (Linux; U; Android 12; en-US; RMX3231 Build/SP1A.210812.016) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/100.0.4896.58 UCBrowser/13.4.0.1306 Mobile Safari/537.36"},
-		{"UC Browser Mini", "UCWEB/2.0 (Java; U; MIDP-2.0; Nokia203/20.37) U2/1.0.0 UCMini/10.9.8.1006 (SpeedMode; Proxy; Android 9; SM-N900 ) U2/1.0.0 Mobile"},
+		{
+			name:      "UC Browser",
+			userAgent: "Mozilla/5.0 (Linux; U; Android 12; en-US; RMX3231 Build/SP1A.210812.016) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/100.0.4896.58 UCBrowser/13.4.0.1306 Mobile Safari/537.36",
+		},
+		{
+			name:      "UC Browser Mini",
+			userAgent: "UCWEB/2.0 (Java; U; MIDP-2.0; Nokia203/20.37) U2/1.0.0 UCMini/10.9.8.1006 (SpeedMode; Proxy; Android 9; SM-N900 ) U2/1.0.0 Mobile",
+		},
 		{"QQ Browser", inAndroid + "Chrome/121.0.6167.71 MQQBrowser/16.0 Mobile Safari/537.36"},
 		{"Sogou Explorer", onWindows + "Chrome/80.0.3987.87 Safari/537.36 SE 2.X MetaSr 1.0"},
 		{"Sogou, mobile", inAndroid + "Chrome/68.0.3440.106 Mobile Safari/537.36 AWP/2.0 SogouMSE,SogouMobileBrowser/5.21.8"},
 		{"Mi Browser", inAndroid + "Chrome/112.0.5615.136 Mobile Safari/537.36 XiaoMi/MiuiBrowser/14.10.1"},
 		{"Huawei Browser", inAndroid + "Chrome/114.0.5735.196 HuaweiBrowser/15.0.8.301 Mobile Safari/537.36"},
-		{"Silk", "Mozilla/5.0 (Linux; Android 9; KFMAWI) AppleWebKit/537.36 (KHTML, like Gecko) Silk/120.1.5 like Chrome/120.0.6099.210 Safari/537.36"},
+		{
+			name:      "Silk",
+			userAgent: "Mozilla/5.0 (Linux; Android 9; KFMAWI) AppleWebKit/537.36 (KHTML, like Gecko) Silk/120.1.5 like Chrome/120.0.6099.210 Safari/537.36",
+		},
 		{"Whale", onWindows + "Chrome/140.0.0.0 Whale/4.34.340.19 Safari/537.36"},
 		{"PlayStation", "Mozilla/5.0 (PlayStation; PlayStation 5/10.00) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.0 Safari/605.1.15"},
-		{"LG television", "Mozilla/5.0 (Web0S; Linux/SmartTV) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/108.0.5359.211 Safari/537.36 WebAppManager"},
+		{
+			name:      "LG television",
+			userAgent: "Mozilla/5.0 (Web0S; Linux/SmartTV) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/108.0.5359.211 Safari/537.36 WebAppManager",
+		},
 
-		{"Facebook, iPhone", onIPhone + "Mobile/15E148 [FBAN/FBIOS;FBAV/535.0.0.50.107;FBBV/812345678;FBDV/iPhone16,1;FBMD/iPhone;FBSN/iOS;FBSV/18.7;FBSS/3;FBCR/;FBID/phone;FBLC/de_DE;FBOP/80]"},
+		{
+			name:      "Facebook, iPhone",
+			userAgent: onIPhone + "Mobile/15E148 [FBAN/FBIOS;FBAV/535.0.0.50.107;FBBV/812345678;FBDV/iPhone16,1;FBMD/iPhone;FBSN/iOS;FBSV/18.7;FBSS/3;FBCR/;FBID/phone;FBLC/de_DE;FBOP/80]",
+		},
 		{"Facebook, Android", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 [FB_IAB/FB4A;FBAV/536.0.0.46.77;]"},
 		{"Facebook's newer in-app browser", inAndroid + "Chrome/146.0.7680.174 Mobile Safari/537.36 MetaIAB Facebook"},
 		{"Instagram, iPhone", onIPhone + "Mobile/15E148 Instagram 405.0.0.31.73 (iPhone16,1; iOS 18_7; en_US; en; scale=3.00; 1179x2556; 812345678)"},
-		{"Instagram, calendar", onIPhone + "Mobile/15E148 Instagram 279.0.0.17.112 (iPhone13,3; iOS 15_6_1; en_SA@calendar=gregorian; en-SA; scale=3.00; 1170x2532; 465757305)"},
-		{"TikTok", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 trill_420107 BytedanceWebview/d8a21c6 musical_ly_2024201070 JsSdk/1.0 NetType/WIFI Channel/googleplay AppName/musical_ly"},
-		{"WeChat", inAndroid + "Chrome/134.0.6998.136 Mobile Safari/537.36 XWEB/1340129 MMWEBSDK/20250201 MicroMessenger/8.0.60.2860(0x28003C51) WeChat/arm64 Weixin NetType/WIFI Language/zh_CN ABI/arm64"},
+		{
+			name:      "Instagram, calendar",
+			userAgent: onIPhone + "Mobile/15E148 Instagram 279.0.0.17.112 (iPhone13,3; iOS 15_6_1; en_SA@calendar=gregorian; en-SA; scale=3.00; 1170x2532; 465757305)",
+		},
+		{
+			name:      "TikTok",
+			userAgent: inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 trill_420107 BytedanceWebview/d8a21c6 musical_ly_2024201070 JsSdk/1.0 NetType/WIFI Channel/googleplay AppName/musical_ly",
+		},
+		{
+			name:      "WeChat",
+			userAgent: inAndroid + "Chrome/134.0.6998.136 Mobile Safari/537.36 XWEB/1340129 MMWEBSDK/20250201 MicroMessenger/8.0.60.2860(0x28003C51) WeChat/arm64 Weixin NetType/WIFI Language/zh_CN ABI/arm64",
+		},
 		{"Line", onIPhone + "Mobile/15E148 Safari Line/15.18.0"},
 		{"KakaoTalk", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36;KAKAOTALK 2610960"},
 		{"Naver", inAndroid + "Chrome/134.0.0.0 Whale/1.0.0.0 Crosswalk/29.134.0.20 Mobile Safari/537.36 NAVER(inapp; search; 2000; 12.15.1)"},
@@ -82,24 +109,69 @@ func TestBrowsersAreHuman(t *testing.T) {
 		{"an editor's browser", onWindows + "Code/1.106.0 Chrome/138.0.7204.251 Electron/37.7.0 Safari/537.36"},
 		{"an app with a link", onIPhone + "Mobile/15E148 StudoBrowser/3.16.0-ios-studo (https://studo.co/studo-browser-information-and-contact)"},
 
-		{"a CUBOT phone", "Mozilla/5.0 (Linux; Android 12; CUBOT NOTE 21) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Mobile Safari/537.36"},
-		{"another CUBOT phone", "Mozilla/5.0 (Linux; Android 8.0.0; CUBOT_P20) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/70.0.3538.110 Mobile Safari/537.36"},
-		{"a CUBOT with build", "Mozilla/5.0 (Linux; Android 9; CUBOT Build/PPR1) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/70.0.3538.110 Mobile Safari/537.36"},
-		{"HTC Butterfly", "Mozilla/5.0 (Linux; Android 5.0.2; HTC Butterfly S Build/LRX22G) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/56.0.2924.87 Mobile Safari/537.36"},
-		{"Panasonic", "Mozilla/5.0 (Linux; Android 9; Panasonic Eluga Ray 610) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/96.0.4664.45 Mobile Safari/537.36"},
+		{
+			name:      "a CUBOT phone",
+			userAgent: "Mozilla/5.0 (Linux; Android 12; CUBOT NOTE 21) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Mobile Safari/537.36",
+		},
+		{
+			name:      "another CUBOT phone",
+			userAgent: "Mozilla/5.0 (Linux; Android 8.0.0; CUBOT_P20) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/70.0.3538.110 Mobile Safari/537.36",
+		},
+		{
+			name:      "a CUBOT with build",
+			userAgent: "Mozilla/5.0 (Linux; Android 9; CUBOT Build/PPR1) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/70.0.3538.110 Mobile Safari/537.36",
+		},
+		{
+			name:      "HTC Butterfly",
+			userAgent: "Mozilla/5.0 (Linux; Android 5.0.2; HTC Butterfly S Build/LRX22G) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/56.0.2924.87 Mobile Safari/537.36",
+		},
+		{
+			name:      "Panasonic",
+			userAgent: "Mozilla/5.0 (Linux; Android 9; Panasonic Eluga Ray 610) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/96.0.4664.45 Mobile Safari/537.36",
+		},
 
-		{"Instagram on Xiaomi's ruby", inAndroid + "Chrome/121.0.6167.178 Mobile Safari/537.36 Instagram 333.0.0.42.91 Android (34/14; 440dpi; 1080x2176; Xiaomi/Redmi; 22101316G; ruby; mt6877; en_US; 587; --)"},
-		{"Instagram on Motorola's spyder", inAndroid + "Chrome/95.0.4638.74 Mobile Safari/537.36 Instagram 200.0.0.28.120 Android (19/4.4.4; 240dpi; 540x960; motorola; DROID RAZR; spyder; omap4; en_US; 313; --)"},
-		{"Instagram, cut off", inAndroid + "Chrome/121.0.6167.178 Mobile Safari/537.36 Instagram 333.0.0.42.91 Android (34/14; 440dpi; 1080x2176; Xiaomi/Redmi; 22101316G; ruby; mt68"},
-		{"Facebook on ruby", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 [FB_IAB/FB4A;FBAV/536.0.0.46.77;FBMF/Xiaomi;FBBD/Redmi;FBDV/ruby;FBSV/14;FBCA/arm64-v8a:null;]"},
-		{"Facebook Lite on spyder", "Mozilla/5.0 (Linux; Android 4.4.4; spyder Build/KTU84Q) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/33.0.0.0 Mobile Safari/537.36 [FBAN/EMA;FBLC/en_US;FBAV/239.0.0.10.109;FBDM/DisplayMetrics{density=1.5};FBDV/spyder;]"},
-		{"WeChat on ruby", "Mozilla/5.0 (Linux; Android 14; ruby Build/UP1A.231005.007; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/134.0.6998.136 Mobile Safari/537.36 XWEB/1340129 MMWEBSDK/20250201 MMWEBID/98 MicroMessenger/8.0.60.2860(0x28003C51) WeChat/arm64 Weixin NetType/WIFI Language/zh_CN ABI/arm64"},
-		{"TikTok on ruby", "Mozilla/5.0 (Linux; Android 14; ruby Build/UP1A.231005.007; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/142.0.7444.102 Mobile Safari/537.36 trill_420107 BytedanceWebview/d8a21c6 JsSdk/1.0 AppName/musical_ly Device/ruby ByteLocale/en"},
+		{
+			name:      "Instagram on Xiaomi's ruby",
+			userAgent: inAndroid + "Chrome/121.0.6167.178 Mobile Safari/537.36 Instagram 333.0.0.42.91 Android (34/14; 440dpi; 1080x2176; Xiaomi/Redmi; 22101316G; ruby; mt6877; en_US; 587; --)",
+		},
+		{
+			name:      "Instagram on Motorola's spyder",
+			userAgent: inAndroid + "Chrome/95.0.4638.74 Mobile Safari/537.36 Instagram 200.0.0.28.120 Android (19/4.4.4; 240dpi; 540x960; motorola; DROID RAZR; spyder; omap4; en_US; 313; --)",
+		},
+		{
+			name:      "Instagram, cut off",
+			userAgent: inAndroid + "Chrome/121.0.6167.178 Mobile Safari/537.36 Instagram 333.0.0.42.91 Android (34/14; 440dpi; 1080x2176; Xiaomi/Redmi; 22101316G; ruby; mt68",
+		},
+		{
+			name:      "Facebook on ruby",
+			userAgent: inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 [FB_IAB/FB4A;FBAV/536.0.0.46.77;FBMF/Xiaomi;FBBD/Redmi;FBDV/ruby;FBSV/14;FBCA/arm64-v8a:null;]",
+		},
+		{
+			name:      "Facebook Lite on spyder",
+			userAgent: "Mozilla/5.0 (Linux; Android 4.4.4; spyder Build/KTU84Q) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/33.0.0.0 Mobile Safari/537.36 [FBAN/EMA;FBLC/en_US;FBAV/239.0.0.10.109;FBDM/DisplayMetrics{density=1.5};FBDV/spyder;]",
+		},
+		{
+			name:      "WeChat on ruby",
+			userAgent: "Mozilla/5.0 (Linux; Android 14; ruby Build/UP1A.231005.007; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/134.0.6998.136 Mobile Safari/537.36 XWEB/1340129 MMWEBSDK/20250201 MMWEBID/98 MicroMessenger/8.0.60.2860(0x28003C51) WeChat/arm64 Weixin NetType/WIFI Language/zh_CN ABI/arm64",
+		},
+		{
+			name:      "TikTok on ruby",
+			userAgent: "Mozilla/5.0 (Linux; Android 14; ruby Build/UP1A.231005.007; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/142.0.7444.102 Mobile Safari/537.36 trill_420107 BytedanceWebview/d8a21c6 JsSdk/1.0 AppName/musical_ly Device/ruby ByteLocale/en",
+		},
 		{"Snapchat on ruby", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 Snapchat/13.64.0.47 (ruby; Android 14#V816#34; gzip)"},
-		{"Threads on an iPhone", onIPhone + "Mobile/15E148 Barcelona 405.0.0.31.73 (iPhone16,1; iOS 18_7; en_US; ruby; scale=3.00; 1179x2556; 812345678)"},
+		{
+			name:      "Threads on an iPhone",
+			userAgent: onIPhone + "Mobile/15E148 Barcelona 405.0.0.31.73 (iPhone16,1; iOS 18_7; en_US; ruby; scale=3.00; 1179x2556; 812345678)",
+		},
 		{"Chrome on ruby", "Mozilla/5.0 (Linux; Android 14; ruby) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36"},
-		{"a phone named curl", "Mozilla/5.0 (Linux; Android 14; curl Build/AP2A) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36"},
-		{"a phone named perl", "Mozilla/5.0 (Linux; Android 14; perl Build/AP2A) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36"},
+		{
+			name:      "a phone named curl",
+			userAgent: "Mozilla/5.0 (Linux; Android 14; curl Build/AP2A) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36",
+		},
+		{
+			name:      "a phone named perl",
+			userAgent: "Mozilla/5.0 (Linux; Android 14; perl Build/AP2A) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36",
+		},
 		{"an app in Jakarta", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 Shop/3.1 tz=Asia/Jakarta"},
 
 		{"an app's own requests on iOS", "ExampleApp/1 iPhone5,2 iOS/10_1 CFNetwork/808.3 Darwin/16.3.0"},
@@ -123,9 +195,15 @@ func TestBots(t *testing.T) {
 		{"no system", "Mozilla/5.0 Chrome Safari"},
 
 		{"Googlebot", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"},
-		{"Googlebot, mobile", "Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.7444.59 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"},
+		{
+			name:      "Googlebot, mobile",
+			userAgent: "Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.7444.59 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+		},
 		{"GoogleOther", onWindows + "Chrome/142.0.7444.59 Safari/537.36 (compatible; GoogleOther)"},
-		{"Bingbot", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; bingbot/2.0; +http://www.bing.com/bingbot.htm) Chrome/116.0.1938.76 Safari/537.36"},
+		{
+			name:      "Bingbot",
+			userAgent: "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; bingbot/2.0; +http://www.bing.com/bingbot.htm) Chrome/116.0.1938.76 Safari/537.36",
+		},
 		{"YandexBot", "Mozilla/5.0 (compatible; YandexBot/3.0; +http://yandex.com/bots)"},
 		{"Baiduspider", "Mozilla/5.0 (compatible; Baiduspider/2.0; +http://www.baidu.com/search/spider.html)"},
 		{"Applebot", onMac + "Version/17.4 Safari/605.1.15 (Applebot/0.1; +http://www.apple.com/go/applebot)"},
@@ -134,7 +212,10 @@ func TestBots(t *testing.T) {
 		{"ChatGPT-User", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; +https://openai.com/bot"},
 		{"ClaudeBot", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)"},
 		{"PerplexityBot", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)"},
-		{"Bytespider", "Mozilla/5.0 (Linux; Android 5.0) AppleWebKit/537.36 (KHTML, like Gecko) Mobile Safari/537.36 (compatible; Bytespider; spider-feedback@bytedance.com)"},
+		{
+			name:      "Bytespider",
+			userAgent: "Mozilla/5.0 (Linux; Android 5.0) AppleWebKit/537.36 (KHTML, like Gecko) Mobile Safari/537.36 (compatible; Bytespider; spider-feedback@bytedance.com)",
+		},
 		{"AhrefsBot", "Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)"},
 		{"SemrushBot", "Mozilla/5.0 (compatible; SemrushBot/7~bl; +http://www.semrush.com/bot.html)"},
 		{"facebookexternalhit", "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)"},
@@ -144,10 +225,16 @@ func TestBots(t *testing.T) {
 		{"Viber's preview", "Viber"},
 		{"UptimeRobot", "Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)"},
 		{"Pingdom", "Mozilla/5.0 (Unknown; Linux x86_64) AppleWebKit/538.1 (KHTML, like Gecko) Pingdom.com_bot_version_1.4"},
-		{"Lighthouse", "Mozilla/5.0 (Linux; Android 11; moto g power (2022)) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36 Chrome-Lighthouse"},
+		{
+			name:      "Lighthouse",
+			userAgent: "Mozilla/5.0 (Linux; Android 11; moto g power (2022)) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36 Chrome-Lighthouse",
+		},
 		{"an unknown bot", "Mozilla/5.0 (Windows NT 10.0) AcmeBot/1.0"},
 		{"an unknown crawler with a mailbox", "Acme research (contact us: web@acme.example)"},
-		{"a bot on a CUBOT phone", "Mozilla/5.0 (Linux; Android 12; CUBOT NOTE 21) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Mobile Safari/537.36 SomeBot/1.0"},
+		{
+			name:      "a bot on a CUBOT phone",
+			userAgent: "Mozilla/5.0 (Linux; Android 12; CUBOT NOTE 21) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Mobile Safari/537.36 SomeBot/1.0",
+		},
 
 		{"headless Chrome", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36"},
 		{"headless Edge", onWindows + "HeadlessChrome/142.0.0.0 Safari/537.36 HeadlessEdg/142.0.0.0"},
@@ -200,8 +287,14 @@ func TestBots(t *testing.T) {
 		{"Jakarta's client", "Jakarta Commons-HttpClient/3.1 (linux)"},
 		{"a crawler as a phone", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 (compatible; a; b; c; spider)"},
 		{"a crawler with an address", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 (a; b; c; +https://example.com/crawler)"},
-		{"a program after an app", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 Instagram 333 Android (34/14; 440dpi; 1080x2176; ruby) python-requests/2.32"},
-		{"a program before an app", "python-requests/2.32 " + inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 Instagram 333 Android (34/14; 440dpi; 1080x2176; ruby)"},
+		{
+			name:      "a program after an app",
+			userAgent: inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 Instagram 333 Android (34/14; 440dpi; 1080x2176; ruby) python-requests/2.32",
+		},
+		{
+			name:      "a program before an app",
+			userAgent: "python-requests/2.32 " + inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 Instagram 333 Android (34/14; 440dpi; 1080x2176; ruby)",
+		},
 		{"a crawler between lists", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 App (a; b; c; d) SomeBot/1.0 (a; b; c; d)"},
 		{"reqwest", "reqwest/0.12.24 (linux; x86_64)"},
 		{"Dart", "Dart/3.10 (dart:io)"},
@@ -267,7 +360,10 @@ func read(t testing.TB, name string) []string {
 }
 
 func FuzzIs(f *testing.F) {
-	for _, ua := range []string{"", "@", "a@b.c", "compatible;", "\xff\xfe\x00 (", "CUBOT (Android) bot", onWindows + "Chrome/142.0.0.0", "İ ( ſpider K"} {
+	for _, ua := range []string{
+		"", "@", "a@b.c", "compatible;", "\xff\xfe\x00 (", "CUBOT (Android) bot", onWindows + "Chrome/142.0.0.0",
+		"İ ( ſpider K",
+	} {
 		f.Add(ua)
 	}
 
@@ -284,7 +380,10 @@ func BenchmarkIs(b *testing.B) {
 		{"Chrome", onWindows + "Chrome/142.0.0.0 Safari/537.36"},
 		{"Instagram", onIPhone + "Mobile/15E148 Instagram 405.0.0.31.73 (iPhone16,1; iOS 18_7; en_US; en; scale=3.00; 1179x2556; 812345678)"},
 		{"CUBOT", "Mozilla/5.0 (Linux; Android 12; CUBOT NOTE 21) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Mobile Safari/537.36"},
-		{"Googlebot", "Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.7444.59 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"},
+		{
+			name:      "Googlebot",
+			userAgent: "Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.7444.59 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+		},
 		{"made to be slow", "(" + strings.Repeat(" ", 1984) + strings.Repeat("xcurlx ", 8)},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

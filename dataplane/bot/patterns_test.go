@@ -31,7 +31,10 @@ func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 		compiled = append(compiled, regexp.MustCompile(p))
 	}
 
-	texts := []string{"", "bo", "bot", "BOT", "cubot", "CUBOT_", "a CUBOT", "focubot", "bots", "botso", "robotics", "bot2", "xubot", "ubot", "aCUBOTS bots", "Sogou web spider", "ſpider", "wordpress", "WGET", "wGet "}
+	texts := []string{
+		"", "bo", "bot", "BOT", "cubot", "CUBOT_", "a CUBOT", "focubot", "bots", "botso", "robotics", "bot2", "xubot",
+		"ubot", "aCUBOTS bots", "Sogou web spider", "ſpider", "wordpress", "WGET", "wGet ",
+	}
 
 	// The expressions themselves are texts that nearly match. Each text costs a match with every
 	// expression, so that one in 20 must do.

@@ -35,7 +35,10 @@ func BenchmarkCommit(b *testing.B) {
 					for b.Loop() {
 						for i := range claims {
 							at := model.At(time.Now())
-							claims[i] = &claim{key: model.ConsumedKey{AccountID: account, IssuedAt: at.Add(-time.Second)}, account: account, at: at, counted: counted}
+							claims[i] = &claim{
+								key:     model.ConsumedKey{AccountID: account, IssuedAt: at.Add(-time.Second)},
+								account: account, at: at, counted: counted,
+							}
 							rand.Read(claims[i].key.ID[:])
 						}
 

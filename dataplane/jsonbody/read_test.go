@@ -11,7 +11,10 @@ import (
 )
 
 func TestRead(t *testing.T) {
-	for size, want := range map[int]error{0: nil, 1: nil, jsonbody.Max: nil, jsonbody.Max + 1: jsonbody.ErrTooLarge, 100 * jsonbody.Max: jsonbody.ErrTooLarge} {
+	for size, want := range map[int]error{
+		0: nil, 1: nil, jsonbody.Max: nil, jsonbody.Max + 1: jsonbody.ErrTooLarge,
+		100 * jsonbody.Max: jsonbody.ErrTooLarge,
+	} {
 		for _, chunked := range []bool{false, true} {
 			r := httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", size)))
 

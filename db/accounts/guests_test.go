@@ -113,7 +113,10 @@ func TestUserPlans(t *testing.T) {
 		}
 		for _, statement := range taken {
 			plan := dbtest.PlanOf(t, d, d.Read, statement)
-			for _, whole := range []string{"SCAN memberships", "SCAN guests", "SCAN users", "Seq Scan on memberships", "Seq Scan on guests", "Seq Scan on users"} {
+			for _, whole := range []string{
+				"SCAN memberships", "SCAN guests", "SCAN users", "Seq Scan on memberships", "Seq Scan on guests",
+				"Seq Scan on users",
+			} {
 				if strings.Contains(plan, whole) {
 					t.Errorf("%s: %s\n%s", whole, statement, plan)
 				}

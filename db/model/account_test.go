@@ -45,7 +45,10 @@ func TestMay(t *testing.T) {
 		t.Error("an unknown permission is allowed")
 	}
 
-	for _, scopes := range [][]model.Scope{{model.ScopeWrite}, {model.ScopeExport}, {model.ScopeRead, model.ScopeWrite}, {model.ScopeRead, model.ScopeExport}} {
+	for _, scopes := range [][]model.Scope{
+		{model.ScopeWrite}, {model.ScopeExport}, {model.ScopeRead, model.ScopeWrite},
+		{model.ScopeRead, model.ScopeExport},
+	} {
 		if owner.May(model.MaySendOut, &model.APIToken{Scopes: scopes}) {
 			t.Errorf("a token with %v sends events out", scopes)
 		}

@@ -20,22 +20,25 @@ func TestQuietHours(t *testing.T) {
 		quiet    model.QuietHours
 		at, want string
 	}{
-		"none":                         {model.QuietHours{Zone: "Europe/Berlin"}, "2026-07-01T23:00:00Z", "2026-07-01T23:00:00Z"},
-		"an unknown zone":              {model.QuietHours{From: 0, To: 60, Zone: "Mars/Base"}, "2026-07-01T00:30:00Z", "2026-07-01T00:30:00Z"},
-		"before the night":             {night, "2026-07-01T19:59:59Z", "2026-07-01T19:59:59Z"},
-		"the night begins":             {night, "2026-07-01T20:00:00Z", "2026-07-02T05:00:00Z"},
-		"after midnight":               {night, "2026-07-02T01:00:00Z", "2026-07-02T05:00:00Z"},
-		"the last second":              {night, "2026-07-02T04:59:59Z", "2026-07-02T05:00:00Z"},
-		"the night ends":               {night, "2026-07-02T05:00:00Z", "2026-07-02T05:00:00Z"},
-		"a short night in spring":      {night, "2026-03-28T22:00:00Z", "2026-03-29T05:00:00Z"},
-		"a long night in autumn":       {night, "2026-10-24T21:00:00Z", "2026-10-25T06:00:00Z"},
-		"the end of the month":         {night, "2026-12-31T22:00:00Z", "2027-01-01T06:00:00Z"},
-		"noon":                         {noon, "2026-01-10T11:15:00Z", "2026-01-10T12:30:00Z"},
-		"after noon":                   {noon, "2026-01-10T12:30:00Z", "2026-01-10T12:30:00Z"},
-		"an end that is skipped":       {skipped, "2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z"},
-		"an end that is repeated":      {skipped, "2026-10-24T23:30:00Z", "2026-10-25T01:30:00Z"},
-		"the end's second time":        {skipped, "2026-10-25T01:15:00Z", "2026-10-25T01:30:00Z"},
-		"Kathmandu, a quarter of hour": {model.QuietHours{From: 0, To: 6 * 60, Zone: "Asia/Kathmandu"}, "2026-05-01T18:15:00Z", "2026-05-02T00:15:00Z"},
+		"none":                    {model.QuietHours{Zone: "Europe/Berlin"}, "2026-07-01T23:00:00Z", "2026-07-01T23:00:00Z"},
+		"an unknown zone":         {model.QuietHours{From: 0, To: 60, Zone: "Mars/Base"}, "2026-07-01T00:30:00Z", "2026-07-01T00:30:00Z"},
+		"before the night":        {night, "2026-07-01T19:59:59Z", "2026-07-01T19:59:59Z"},
+		"the night begins":        {night, "2026-07-01T20:00:00Z", "2026-07-02T05:00:00Z"},
+		"after midnight":          {night, "2026-07-02T01:00:00Z", "2026-07-02T05:00:00Z"},
+		"the last second":         {night, "2026-07-02T04:59:59Z", "2026-07-02T05:00:00Z"},
+		"the night ends":          {night, "2026-07-02T05:00:00Z", "2026-07-02T05:00:00Z"},
+		"a short night in spring": {night, "2026-03-28T22:00:00Z", "2026-03-29T05:00:00Z"},
+		"a long night in autumn":  {night, "2026-10-24T21:00:00Z", "2026-10-25T06:00:00Z"},
+		"the end of the month":    {night, "2026-12-31T22:00:00Z", "2027-01-01T06:00:00Z"},
+		"noon":                    {noon, "2026-01-10T11:15:00Z", "2026-01-10T12:30:00Z"},
+		"after noon":              {noon, "2026-01-10T12:30:00Z", "2026-01-10T12:30:00Z"},
+		"an end that is skipped":  {skipped, "2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z"},
+		"an end that is repeated": {skipped, "2026-10-24T23:30:00Z", "2026-10-25T01:30:00Z"},
+		"the end's second time":   {skipped, "2026-10-25T01:15:00Z", "2026-10-25T01:30:00Z"},
+		"Kathmandu, a quarter of hour": {
+			quiet: model.QuietHours{From: 0, To: 6 * 60, Zone: "Asia/Kathmandu"}, at: "2026-05-01T18:15:00Z",
+			want: "2026-05-02T00:15:00Z",
+		},
 	} {
 		at, err := time.Parse(time.RFC3339, test.at)
 		testkit.NoError(t, err)

@@ -137,7 +137,10 @@ func TestWildcardDomain(t *testing.T) {
 }
 
 func FuzzOriginHost(f *testing.F) {
-	for _, s := range []string{"https://example.com", "http://EXAMPLE.com.:80", "null", "https://a_b.example", "https://.", "https://-", "https://1.2.3.4", "https://[::1]:1", "https://Bücher.de", "https://xn--a"} {
+	for _, s := range []string{
+		"https://example.com", "http://EXAMPLE.com.:80", "null", "https://a_b.example", "https://.", "https://-",
+		"https://1.2.3.4", "https://[::1]:1", "https://Bücher.de", "https://xn--a",
+	} {
 		f.Add(s)
 	}
 
@@ -169,7 +172,10 @@ func TestParseNetwork(t *testing.T) {
 		}
 	}
 
-	for _, text := range []string{"", "x", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0", "10.0.0.0/8/8", "2001:db8::/129", "fe80::%eth0/64", "fe80::1%eth0"} {
+	for _, text := range []string{
+		"", "x", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0", "10.0.0.0/8/8", "2001:db8::/129", "fe80::%eth0/64",
+		"fe80::1%eth0",
+	} {
 		if got := model.ParseNetwork(text); got.IsValid() {
 			t.Errorf("%q is %s", text, got)
 		}

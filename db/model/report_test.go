@@ -24,12 +24,15 @@ func TestReportFilters(t *testing.T) {
 		filter model.ReportFilter
 		ok     bool
 	}{
-		"page":                    {model.ReportFilter{Dimension: "PAGE", Operator: "IS", Values: []string{"/"}}, true},
-		"no value of a campaign":  {model.ReportFilter{Dimension: "UTM_SOURCE", Operator: "IS_NOT", Values: []string{""}}, true},
-		"most values":             {model.ReportFilter{Dimension: "SOURCE", Operator: "CONTAINS", Values: many(50, "a")}, true},
-		"longest value":           {model.ReportFilter{Dimension: "PAGE", Operator: "MATCHES", Values: []string{long}}, true},
-		"property of all events":  {model.ReportFilter{Dimension: "PROPERTY", Property: "plan", Operator: "IS", Values: []string{"pro"}}, true},
-		"property of one event":   {model.ReportFilter{Dimension: "PROPERTY", Property: "plan", Event: "signup", Operator: "IS", Values: []string{"1"}}, true},
+		"page":                   {model.ReportFilter{Dimension: "PAGE", Operator: "IS", Values: []string{"/"}}, true},
+		"no value of a campaign": {model.ReportFilter{Dimension: "UTM_SOURCE", Operator: "IS_NOT", Values: []string{""}}, true},
+		"most values":            {model.ReportFilter{Dimension: "SOURCE", Operator: "CONTAINS", Values: many(50, "a")}, true},
+		"longest value":          {model.ReportFilter{Dimension: "PAGE", Operator: "MATCHES", Values: []string{long}}, true},
+		"property of all events": {model.ReportFilter{Dimension: "PROPERTY", Property: "plan", Operator: "IS", Values: []string{"pro"}}, true},
+		"property of one event": {
+			filter: model.ReportFilter{Dimension: "PROPERTY", Property: "plan", Event: "signup", Operator: "IS", Values: []string{"1"}},
+			ok:     true,
+		},
 		"unknown dimension":       {model.ReportFilter{Dimension: "CITY", Operator: "IS", Values: []string{"Bonn"}}, false},
 		"country":                 {model.ReportFilter{Dimension: "COUNTRY", Operator: "IS", Values: []string{"DE", ""}}, true},
 		"unknown country":         {model.ReportFilter{Dimension: "COUNTRY", Operator: "IS", Values: []string{"UK"}}, false},
@@ -44,9 +47,12 @@ func TestReportFilters(t *testing.T) {
 		"contains nothing":        {model.ReportFilter{Dimension: "PAGE", Operator: "CONTAINS", Values: []string{""}}, false},
 		"property without a name": {model.ReportFilter{Dimension: "PROPERTY", Operator: "IS", Values: []string{"1"}}, false},
 		"too long a property":     {model.ReportFilter{Dimension: "PROPERTY", Property: long + "x", Operator: "IS", Values: []string{"1"}}, false},
-		"malformed event":         {model.ReportFilter{Dimension: "PROPERTY", Property: "p", Event: "A b", Operator: "IS", Values: []string{"1"}}, false},
-		"page with a property":    {model.ReportFilter{Dimension: "PAGE", Property: "plan", Operator: "IS", Values: []string{"/"}}, false},
-		"page with an event":      {model.ReportFilter{Dimension: "PAGE", Event: "signup", Operator: "IS", Values: []string{"/"}}, false},
+		"malformed event": {
+			filter: model.ReportFilter{Dimension: "PROPERTY", Property: "p", Event: "A b", Operator: "IS", Values: []string{"1"}},
+			ok:     false,
+		},
+		"page with a property": {model.ReportFilter{Dimension: "PAGE", Property: "plan", Operator: "IS", Values: []string{"/"}}, false},
+		"page with an event":   {model.ReportFilter{Dimension: "PAGE", Event: "signup", Operator: "IS", Values: []string{"/"}}, false},
 	} {
 		err := model.CheckReportFilters("filters", []model.ReportFilter{test.filter})
 		if (err == nil) != test.ok {

@@ -28,7 +28,10 @@ func TestNamesAreVisible(t *testing.T) {
 		}
 	}
 
-	for _, name := range []string{"goo\u200cgle", "a\u200d", "\u200d店", "店\u200d", "店\u200d\u200d店", "店\u200d \u200d店", "\ufe0f", "\u0301"} {
+	for _, name := range []string{
+		"goo\u200cgle", "a\u200d", "\u200d店", "店\u200d", "店\u200d\u200d店", "店\u200d \u200d店", "\ufe0f",
+		"\u0301",
+	} {
 		if _, err := ParseName("name", name); KindOf(err) != Invalid {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -167,10 +167,17 @@ func TestAfterFailure(t *testing.T) {
 		{"test", model.Delivery{ScheduledAttempts: 1, Kind: model.DeliveryTest}, model.AttemptTimeout, 0, "failed", 0, 0},
 		{"asked to wait", model.Delivery{ScheduledAttempts: 1}, model.AttemptRateLimited, time.Hour, "pending", time.Hour, time.Hour},
 		{"asked to wait too long", model.Delivery{ScheduledAttempts: 1}, model.AttemptRateLimited, 1 << 62, "pending", 2 * time.Hour, 2 * time.Hour},
-		{"asked to wait less", model.Delivery{ScheduledAttempts: 2}, model.AttemptRateLimited, time.Second, "pending", 270 * time.Second, 330 * time.Second},
+		{
+			name: "asked to wait less", delivery: model.Delivery{ScheduledAttempts: 2}, class: model.AttemptRateLimited,
+			retryAfter: time.Second, state: "pending", atLeast: 270 * time.Second, atMost: 330 * time.Second,
+		},
 		{"manual, failed before", model.Delivery{ScheduledAttempts: 3, ResumeState: "failed"}, model.AttemptTimeout, 0, "failed", 0, 0},
 		{"manual, delivered before", model.Delivery{ScheduledAttempts: 1, ResumeState: "delivered"}, model.AttemptGone, 0, "delivered", 0, 0},
-		{"manual, pending before", model.Delivery{ScheduledAttempts: 2, ResumeState: "pending"}, model.AttemptTimeout, 0, "pending", 270 * time.Second, 330 * time.Second},
+		{
+			name: "manual, pending before", delivery: model.Delivery{ScheduledAttempts: 2, ResumeState: "pending"},
+			class: model.AttemptTimeout, retryAfter: 0, state: "pending", atLeast: 270 * time.Second,
+			atMost: 330 * time.Second,
+		},
 		{"manual, pending before, used up", model.Delivery{ScheduledAttempts: 5, ResumeState: "pending"}, model.AttemptTimeout, 0, "failed", 0, 0},
 	} {
 		state, next := test.delivery.AfterFailure(test.class, test.retryAfter, now)

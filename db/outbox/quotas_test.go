@@ -47,7 +47,11 @@ func TestSiteQuotaNotices(t *testing.T) {
 			{202611, 90_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000", "shop.example 100 % of 10000"},
 			{202611, 100_000, 100_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000", "shop.example 100 % of 100000"},
 			{202612, 0, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000", ""},
-			{202612, 10_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100", "shop.example 100 % of 10000"},
+			{
+				month: 202612, used: 10_000, quota: 10_000,
+				want: "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100",
+				now:  "shop.example 100 % of 10000",
+			},
 			{202612, 10_000, model.MaxMonthlyPageviews, // no product of the two overflows
 				"202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100", ""},
 		} {
@@ -209,7 +213,10 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 			{"lowered, and exhausted at once", 202611, 50_000, model.CaptchaPlanFree, "", "202611 80, 202611 100", "captcha of a 100 % of 10000"},
 			{"raised", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202611 80 of 100000", "captcha of a 80 % of 100000"},
 			{"lowered again", 202611, 90_000, model.CaptchaPlanFree, "", "202611 80, 202611 100, 202611 80 of 100000", "captcha of a 100 % of 10000"},
-			{"raised again", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202611 80 of 100000", "captcha of a 80 % of 100000"},
+			{
+				name: "raised again", month: 202611, used: 90_000, plan: model.CaptchaPlanPro100K, first: "",
+				want: "202611 80, 202611 100, 202611 80 of 100000", now: "captcha of a 80 % of 100000",
+			},
 			{"the next month, noted by the data plane", 202612, 10_000, model.CaptchaPlanFree, "202612, 100, 1, 10000)",
 				"202611 80, 202611 100, 202611 80 of 100000, 202612 100", "captcha of a 100 % of 10000"},
 			{"lowered to between the thresholds", 202701, 85_000, model.CaptchaPlanPro100K, "",

@@ -77,7 +77,10 @@ func TestEqualQuestionsAreCountedOnce(t *testing.T) {
 		for i := range answers {
 			group.Go(func() {
 				// Requests that began within one second.
-				r := reports.Request{SiteID: f.site.ID, Now: f.clock.now.Add(time.Duration(i) * 50 * time.Millisecond), Periods: []*scan.Query{whole(1)}}
+				r := reports.Request{
+					SiteID: f.site.ID, Now: f.clock.now.Add(time.Duration(i) * 50 * time.Millisecond),
+					Periods: []*scan.Query{whole(1)},
+				}
 				answer, err := f.reports.Answer(t.Context(), r, payer(func(pageviews int64) error { charges.Add(pageviews); return nil }))
 				if err != nil {
 					t.Error(err)
@@ -141,7 +144,9 @@ func TestReportsPayInTheirTurn(t *testing.T) {
 		ask := func(q *scan.Query, p reports.Payer) chan error {
 			failure := make(chan error, 1)
 			go func() {
-				_, err := f.reports.Answer(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Asker: "a", Periods: []*scan.Query{q}}, p)
+				_, err := f.reports.Answer(t.Context(), reports.Request{
+					SiteID: f.site.ID, Now: f.clock.now, Asker: "a", Periods: []*scan.Query{q},
+				}, p)
 				failure <- err
 			}()
 			return failure

@@ -28,7 +28,9 @@ func (f *fixture) storeSources(day model.Day, visitors ...[]string) {
 				v.Source, v.Referrer = "", source
 			}
 			rows.Visits = append(rows.Visits, v)
-			rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(day)<<32 | int64(visitor)<<8 | int64(n), Path: "/", Width: -1})
+			rows.Views = append(rows.Views, segment.View{
+				VisitKey: key, At: at, ID: int64(day)<<32 | int64(visitor)<<8 | int64(n), Path: "/", Width: -1,
+			})
 		}
 	}
 	f.store(f.site.ID, rows)

@@ -107,7 +107,10 @@ func TestNewestMonthsStay(t *testing.T) {
 		testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)))
 
 		site := world.New(t, d).Site("example.com")
-		for _, at := range []model.Instant{day(2025, time.September, 1), day(2026, time.August, 31), day(2026, time.September, 1), day(2026, time.November, 5)} {
+		for _, at := range []model.Instant{
+			day(2025, time.September, 1), day(2026, time.August, 31), day(2026, time.September, 1),
+			day(2026, time.November, 5),
+		} {
 			storeAt(t, d, site.ID, at)
 		}
 

@@ -265,7 +265,10 @@ func TestEraseDuringHit(t *testing.T) {
 		defer hits.Close()
 
 		view := func(at model.Instant) error {
-			keys := ingest.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Usage: []model.UsageKey{{SiteID: site.ID, Month: at.Month()}}, Visitors: []model.VisitorKey{visitor}}
+			keys := ingest.HitKeys{
+				Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
+				Usage: []model.UsageKey{{SiteID: site.ID, Month: at.Month()}}, Visitors: []model.VisitorKey{visitor},
+			}
 			return hits.Update(t.Context(), keys, func(state *ingest.HitState) *ingest.HitChanges {
 				changes := &ingest.HitChanges{}
 				var visit model.Visit

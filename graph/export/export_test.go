@@ -221,7 +221,10 @@ func TestErrors(t *testing.T) {
 			body       string
 		}{
 			{"no session", nil, http.Header{"X-Unauthenticated": {"1"}}, 401, `{"error":"not_signed_in"}`},
-			{"no session comes before a bad parameter", map[string]string{"limit": "x"}, http.Header{"X-Unauthenticated": {"1"}}, 401, `{"error":"not_signed_in"}`},
+			{
+				name: "no session comes before a bad parameter", parameters: map[string]string{"limit": "x"},
+				header: http.Header{"X-Unauthenticated": {"1"}}, status: 401, body: `{"error":"not_signed_in"}`,
+			},
 			{"no site", map[string]string{"site_id": ""}, nil, 400, `{"error":"bad_parameter","parameter":"site_id"}`},
 			{"an id of no form", map[string]string{"site_id": "7"}, nil, 404, `{"error":"unknown_site"}`},
 			{"an unknown site", map[string]string{"site_id": s.ids.Of(nodeid.Site, 999)}, nil, 404, `{"error":"unknown_site"}`},
@@ -232,7 +235,10 @@ func TestErrors(t *testing.T) {
 			{"a day in another form", map[string]string{"to": "20.11.2026"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
 			{"the day before the first one", map[string]string{"from": "1969-12-31"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
 			{"from the year 0", map[string]string{"from": "0000-01-01"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
-			{"from the year 9999", map[string]string{"from": "9999-01-01", "to": "9999-01-01"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
+			{
+				name: "from the year 9999", parameters: map[string]string{"from": "9999-01-01", "to": "9999-01-01"},
+				header: nil, status: 400, body: `{"error":"bad_parameter","parameter":"from"}`,
+			},
 			{"to the year 9999", map[string]string{"to": "9999-01-01"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
 			{"to the last day of all", map[string]string{"to": "9999-12-31"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
 			{"to a year before 1970", map[string]string{"to": "1969-12-31"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
@@ -244,7 +250,10 @@ func TestErrors(t *testing.T) {
 			{"limit 50001", map[string]string{"limit": "50001"}, nil, 400, `{"error":"bad_parameter","parameter":"limit"}`},
 			{"limit in words", map[string]string{"limit": "ten"}, nil, 400, `{"error":"bad_parameter","parameter":"limit"}`},
 			{"negative offset", map[string]string{"offset": "-1"}, nil, 400, `{"error":"bad_parameter","parameter":"offset"}`},
-			{"an offset beyond numbers", map[string]string{"offset": "99999999999999999999"}, nil, 400, `{"error":"bad_parameter","parameter":"offset"}`},
+			{
+				name: "an offset beyond numbers", parameters: map[string]string{"offset": "99999999999999999999"},
+				header: nil, status: 400, body: `{"error":"bad_parameter","parameter":"offset"}`,
+			},
 			{"a cursor that is none", map[string]string{"cursor": "x"}, nil, 400, `{"error":"bad_parameter","parameter":"cursor"}`},
 		} {
 			t.Run(test.name, func(t *testing.T) {
@@ -350,8 +359,11 @@ func TestColumns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, Channel: "paid search", Referrer: "www.google.com", UserID: []byte{0xfe, 15: 0x01},
-			Client:   model.Client{Country: "CH", Browser: model.SamsungInternet, System: model.Android, Device: model.Phone, Host: "shop.example"},
-			Campaign: model.Campaign{Source: "google", Medium: "cpc", Name: "=1+1", Content: "a,b", Term: "\"tea\"", Gclid: "G", Gbraid: "-B", Wbraid: "W", Fbclid: "F", Msclkid: "M"}},
+			Client: model.Client{Country: "CH", Browser: model.SamsungInternet, System: model.Android, Device: model.Phone, Host: "shop.example"},
+			Campaign: model.Campaign{
+				Source: "google", Medium: "cpc", Name: "=1+1", Content: "a,b", Term: "\"tea\"", Gclid: "G", Gbraid: "-B",
+				Wbraid: "W", Fbclid: "F", Msclkid: "M",
+			}},
 			"/shop")
 
 		row := s.rows(nil)[0]
@@ -496,7 +508,10 @@ func TestLineBreaks(t *testing.T) {
 		_, body := s.get(map[string]string{"type": "events", "format": "csv"}, nil)
 
 		rest := body
-		for _, want := range []string{`"/a` + "\n" + `b"`, `"/a` + "\r" + `b"`, `"/a` + "\r\n" + `b"`, `"'` + "\r\n" + `"`, `"/a` + "\n\r'=1\r" + `"`} {
+		for _, want := range []string{
+			`"/a` + "\n" + `b"`, `"/a` + "\r" + `b"`, `"/a` + "\r\n" + `b"`, `"'` + "\r\n" + `"`,
+			`"/a` + "\n\r'=1\r" + `"`,
+		} {
 			_, after, found := strings.Cut(rest, ",signup,"+want+",")
 			if !found {
 				t.Errorf("CSV %q: no cell %q in the rest %q", body, want, rest)
@@ -523,7 +538,9 @@ func TestAmounts(t *testing.T) {
 			100_000_000_000_100_000: "100000000000.1",
 		}
 		for value := range amounts {
-			s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: model.At(noon), ID: int64(value), Name: "purchase", Path: "/", Value: value, Currency: "JPY"})
+			s.storeEvent(model.Visit{Channel: "direct"}, model.Event{
+				At: model.At(noon), ID: int64(value), Name: "purchase", Path: "/", Value: value, Currency: "JPY",
+			})
 		}
 
 		var rows []struct {

@@ -172,8 +172,14 @@ func TestDocumentOfACall(t *testing.T) {
 			"{kind:$compare}) { from to comparedFrom comparedTo timeZone asOf imported totals { visits comparison { visits } } " +
 			"breakdown(by: $by, orderBy: {metric:$orderBy}, first: $first) { totalCount hasOther imported nodes { value onlyImported " +
 			"metrics { visits comparison { visits } } } pageInfo { hasNextPage endCursor } } } } }",
-			map[string]any{"site": "a.example", "from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "metrics": []any{"visits"}, "by": "PAGE"},
-			map[string]any{"from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "by": "PAGE", "orderBy": "VISITORS", "first": int64(10)}, true},
+			map[string]any{
+				"site": "a.example", "from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR",
+				"metrics": []any{"visits"}, "by": "PAGE",
+			},
+			map[string]any{
+				"from": "2026-11-01", "to": "2026-11-02", "compare": "PREVIOUS_YEAR", "by": "PAGE",
+				"orderBy": "VISITORS", "first": int64(10),
+			}, true},
 		{"set_key_events", "mutation set_key_events ($site: ID!, $events: [String!]!) { updateSite(input: {siteId:$site,keyEvents:$events}) " +
 			"{ site { id domain registeredEvents keyEvents } userErrors { field code message } } }",
 			map[string]any{"site": "id", "events": []any{}}, map[string]any{"site": "id", "events": []any{}}, false},

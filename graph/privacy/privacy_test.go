@@ -254,13 +254,22 @@ var signs = []struct {
 }{
 	{name: "COUNTRY", off: without(model.DetailCountry), en: `countr(y|ies)`, de: `L(a|ä)nd(er)?\b`},
 	{name: "BROWSER", off: without(model.DetailBrowser), en: `Firefox|name of the browser|, browser`, de: `Firefox|Namen? des Browsers|, Browser`},
-	{name: "SYSTEM", off: without(model.DetailSystem), en: `Android|name of the operating system|, operating`, de: `Android|Namen? des Betriebssystems|, Betriebs`},
+	{
+		name: "SYSTEM", off: without(model.DetailSystem), en: `Android|name of the operating system|, operating`,
+		de: `Android|Namen? des Betriebssystems|, Betriebs`,
+	},
 	{name: "DEVICE", off: without(model.DetailDevice), en: `tablet|class of`, de: `Tablet|Klasse`},
 	{name: "agent", off: func(f *Facts) { f.Details = []model.VisitDetail{model.DetailCountry} }, en: `Sec-CH`, de: `Sec-CH`},
 	{name: "HOSTNAME", off: without(model.DetailHostname), en: `host name`, de: `Hostname`},
 	{name: "search", off: func(f *Facts) { f.SiteSearch = false }, en: `search terms?|searches`, de: `Suchbegriff|Suchen `},
-	{name: "automatic events", off: func(f *Facts) { f.AutomaticEvents = false }, en: `clicks|90 %|search terms?|searches`, de: `Klicks|90 %|Suchbegriff|Suchen `},
-	{name: "e-commerce", off: func(f *Facts) { f.Ecommerce = false }, en: `[Oo]rder numbers are|cart|purchase|refund|product`, de: `Bestellnummern|Warenkorb|Kauf|Käufe|Produkt`},
+	{
+		name: "automatic events", off: func(f *Facts) { f.AutomaticEvents = false },
+		en: `clicks|90 %|search terms?|searches`, de: `Klicks|90 %|Suchbegriff|Suchen `,
+	},
+	{
+		name: "e-commerce", off: func(f *Facts) { f.Ecommerce = false },
+		en: `[Oo]rder numbers are|cart|purchase|refund|product`, de: `Bestellnummern|Warenkorb|Kauf|Käufe|Produkt`,
+	},
 	{name: "user id", off: func(f *Facts) { f.UserID = false }, en: `[Uu]ser ids?\b|user name`, de: `Nutzer-ID|Nutzername`},
 	{name: "server events", off: func(f *Facts) { f.ServerEvents = false }, en: `[Oo]ur own server`, de: `unser eigener Server`},
 	{name: "conversions", off: func(f *Facts) { f.ConversionHost = "" }, en: `hooks\.example`, de: `hooks\.example`},

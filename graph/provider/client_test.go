@@ -236,7 +236,9 @@ func TestCausesAreShort(t *testing.T) {
 	i.set(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": "invalid_grant" + long[:1000], "error_description": "described", "error_uri": "linked"})
+		_ = json.NewEncoder(w).Encode(map[string]string{
+			"error": "invalid_grant" + long[:1000], "error_description": "described", "error_uri": "linked",
+		})
 	})
 	err := finish(t.Context(), c, i.settings())
 	short("an OAuth error", err)

@@ -16,7 +16,10 @@ func FuzzCursor(f *testing.F) {
 	testkit.NoError(f, err)
 
 	sites, sitekeys := cursors{ids, nodeid.AfterSite}, cursors{ids, nodeid.AfterSitekey}
-	for _, s := range []string{"", sites.encode(1), sites.encode(math.MaxInt64), sitekeys.encode(1), sites.encode(1) + "\n", sites.encode(1) + "~", sites.encode(1) + "~w6Q", ids.Of(nodeid.Site, 1)} {
+	for _, s := range []string{
+		"", sites.encode(1), sites.encode(math.MaxInt64), sitekeys.encode(1), sites.encode(1) + "\n",
+		sites.encode(1) + "~", sites.encode(1) + "~w6Q", ids.Of(nodeid.Site, 1),
+	} {
 		f.Add(s)
 	}
 

@@ -114,6 +114,8 @@ func (k *authenticator) get(options string) string {
 func (k *authenticator) credential(response map[string]any) string {
 	k.t.Helper()
 	id := webText.EncodeToString(k.id)
-	text := value(json.Marshal(map[string]any{"id": id, "rawId": id, "type": "public-key", "response": response, "clientExtensionResults": map[string]any{}}))(k.t)
+	text := value(json.Marshal(map[string]any{
+		"id": id, "rawId": id, "type": "public-key", "response": response, "clientExtensionResults": map[string]any{},
+	}))(k.t)
 	return string(text)
 }

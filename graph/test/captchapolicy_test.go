@@ -101,7 +101,10 @@ func TestCaptchaAttack(t *testing.T) {
 		}
 		saw := func(level int, networks int64) {
 			t.Helper()
-			seen := model.CaptchaAttack{Level: level, Seen: model.At(a.clock.Now()), Networks: networks, Challenges: networks + 7, Refused: 3, Usual: 40}
+			seen := model.CaptchaAttack{
+				Level: level, Seen: model.At(a.clock.Now()), Networks: networks, Challenges: networks + 7, Refused: 3,
+				Usual: 40,
+			}
 			must(t, sites.New(a.db).Sitekeys.SawAttack(t.Context(), keys[0].AccountID, keys[0].ID, seen))
 		}
 		show := func(what, want string) {

@@ -33,7 +33,10 @@ func TestTestAlerts(t *testing.T) {
 		if leased := a.attempt(id, broken); leased == nil || leased.MessageID != first || leased.Manual {
 			t.Fatalf("the worker has %+v", leased)
 		}
-		failed := map[string]any{"at": "2026-11-20T09:30:00Z", "manual": false, "durationMs": 7.0, "status": 500.0, "error": "server_error", "answer": "sorry"}
+		failed := map[string]any{
+			"at": "2026-11-20T09:30:00Z", "manual": false, "durationMs": 7.0, "status": 500.0, "error": "server_error",
+			"answer": "sorry",
+		}
 		want["state"], want["nextAttemptAt"], want["attempts"] = "FAILED", nil, []any{failed}
 		if got := c.message(first); !reflect.DeepEqual(got, want) {
 			t.Errorf("after the attempt: %v\nwant %v", got, want)

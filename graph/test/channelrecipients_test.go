@@ -86,8 +86,13 @@ func TestChannelRecipient(t *testing.T) {
 		a.mailAlerts()
 		message := c.query(`query($id: ID!) { node(id: $id) { ... on AlertChannel { messages(first: 1) { nodes { id } } } } }`, "id", id).
 			ok(t, "").at("node.messages.nodes.0.id").(string)
-		got := []string{c.testErrors(id), c.again(message), c.changeChannel(id, map[string]any{"address": address}), c.changeChannel(id, map[string]any{"name": "x"})}
-		if want := []string{"alertChannelId:CHANNEL_STOPPED", "alertMessageId:CHANNEL_STOPPED", "address:INVALID_EMAIL", ""}; !slices.Equal(got, want) {
+		got := []string{
+			c.testErrors(id), c.again(message), c.changeChannel(id, map[string]any{"address": address}),
+			c.changeChannel(id, map[string]any{"name": "x"}),
+		}
+		if want := []string{
+			"alertChannelId:CHANNEL_STOPPED", "alertMessageId:CHANNEL_STOPPED", "address:INVALID_EMAIL", "",
+		}; !slices.Equal(got, want) {
 			t.Errorf("a stopped channel: %v, want %v", got, want)
 		}
 		if got := c.channel(id)["state"]; got != "STOPPED" || len(mails()) != 1 || len(c.messages(id)) != 1 {

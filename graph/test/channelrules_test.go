@@ -242,8 +242,14 @@ func TestChannelCallers(t *testing.T) {
 			{caller{"a viewer", a.join(c, "viewer@example.com", model.RoleViewer), ""}, true, true, []string{no, no, no, no, no, no, no, no, no}},
 			{caller{"a token that reads", nil, c.createToken("READ").secret}, true, true, []string{no, no, no, no, no, no, no, no, no}},
 			{caller{"a token that configures", nil, c.createToken("WRITE").secret}, true, true, []string{no, no, ok, ok, ok, no, no, ok, ok}},
-			{caller{"a token that also exports", nil, c.createToken("WRITE", "EXPORT").secret}, true, true, []string{ok, ok, ok, ok, ok, ok, ok, ok, ok}},
-			{caller{"a token of the site", nil, c.restrictedToken(site)}, false, true, []string{unknown, ok, unknown, ok, unknown, no, ok, unknown, ok}},
+			{
+				caller: caller{"a token that also exports", nil, c.createToken("WRITE", "EXPORT").secret}, account: true,
+				site: true, want: []string{ok, ok, ok, ok, ok, ok, ok, ok, ok},
+			},
+			{
+				caller: caller{"a token of the site", nil, c.restrictedToken(site)}, account: false, site: true,
+				want: []string{unknown, ok, unknown, ok, unknown, no, ok, unknown, ok},
+			},
 			{caller{"a token of another site", nil, c.restrictedToken(other)}, false, false,
 				[]string{unknown, unknown, unknown, unknown, unknown, no, unknown, unknown, unknown}},
 			{caller{"a member", a.join(c, "member@example.com", model.RoleMember), ""}, true, true, []string{ok, ok, ok, ok, ok, ok, ok, ok, ok}},
@@ -310,7 +316,10 @@ func TestOperatorsChannel(t *testing.T) {
 		if !receives(id) {
 			t.Error("the operator's channel gets nothing")
 		}
-		site := map[string]any{"siteId": operator.siteOf("example.com"), "kind": "SLACK", "name": "x", "address": "https://chat.example/", "events": jobs}
+		site := map[string]any{
+			"siteId": operator.siteOf("example.com"), "kind": "SLACK", "name": "x", "address": "https://chat.example/",
+			"events": jobs,
+		}
 		operator.onChannel("createSiteAlertChannel", site).
 			named("of a site").fails(t, "createSiteAlertChannel", "events:INVALID_ALERT_EVENT")
 

@@ -229,7 +229,10 @@ func TestDeleteSite(t *testing.T) {
 		<-synced
 
 		// The worker purges what other deleted sites have left.
-		for _, statement := range []string{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (77, 1)", "INSERT INTO failure_notices (site_id, day) VALUES (77, 20000)"} {
+		for _, statement := range []string{
+			"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (77, 1)",
+			"INSERT INTO failure_notices (site_id, day) VALUES (77, 20000)",
+		} {
 			must(t, dbtest.Exec(a.db, statement))
 		}
 

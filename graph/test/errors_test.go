@@ -68,7 +68,11 @@ func TestDatabaseErrorsAreHidden(t *testing.T) {
 		tests := []struct{ name, query, path string }{
 			{"query", `{ viewer { email } }`, "viewer"},
 			{"sign-in", `mutation { signIn(input: {email: "owner@example.com", password: "12345678"}) { userErrors { code } } }`, "signIn"},
-			{"sign-up", `mutation { signUp(input: {email: "new@example.com", password: "correct horse battery", accountName: "a"}) { userErrors { code } } }`, "signUp"},
+			{
+				name:  "sign-up",
+				query: `mutation { signUp(input: {email: "new@example.com", password: "correct horse battery", accountName: "a"}) { userErrors { code } } }`,
+				path:  "signUp",
+			},
 		}
 
 		a := newApp(t, d)

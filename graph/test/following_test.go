@@ -149,7 +149,11 @@ func TestJourneyArguments(t *testing.T) {
 		{today, `journey(from: {event: "Sign up"}, direction: NEXT) { visits }`, "INVALID_ARGUMENT"},
 		{today, `journey(from: {page: "` + strings.Repeat("a", model.MaxFilterText+1) + `"}, direction: NEXT) { visits }`, "INVALID_ARGUMENT"},
 		{today, `journey(from: {page: "` + most + `*"}, direction: NEXT) { visits }`, "INVALID_ARGUMENT"},
-		{today, `journey(from: {page: "` + most + `"}, direction: NEXT) { visits } funnel(steps: [{page: "/*"}, {event: "x"}]) { visitors }`, "INVALID_ARGUMENT"},
+		{
+			period: today,
+			fields: `journey(from: {page: "` + most + `"}, direction: NEXT) { visits } funnel(steps: [{page: "/*"}, {event: "x"}]) { visitors }`,
+			code:   "INVALID_ARGUMENT",
+		},
 		{today, `journey(from: {page: "/"}, direction: NEXT, steps: 0) { visits }`, "INVALID_ARGUMENT"},
 		{today, `journey(from: {page: "/"}, direction: NEXT, steps: 4) { visits }`, "INVALID_ARGUMENT"},
 		{today, `journey(from: {page: "/"}, direction: NEXT, first: 0) { visits }`, "INVALID_ARGUMENT"},
@@ -306,8 +310,12 @@ func TestCohorts(t *testing.T) {
 			for i := range visits.users {
 				key := segment.VisitKey{Visitor: model.VisitorID{byte(i + 1)}, N: 1}
 				at := visits.day.Start().Add(time.Hour)
-				rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct", UserID: fmt.Sprintf("user-%011d", i)})
-				rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(visits.day)<<8 | int64(i), Path: "/", Width: model.UnknownWidth})
+				rows.Visits = append(rows.Visits, segment.Visit{
+					VisitKey: key, StartedAt: at, Channel: "direct", UserID: fmt.Sprintf("user-%011d", i),
+				})
+				rows.Views = append(rows.Views, segment.View{
+					VisitKey: key, At: at, ID: int64(visits.day)<<8 | int64(i), Path: "/", Width: model.UnknownWidth,
+				})
 			}
 			must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), rows))
 		}

@@ -26,16 +26,34 @@ func TestGetQueries(t *testing.T) {
 			says   string
 		}{
 			{name: "a query", query: url.Values{"query": {`{ account { name } }`}}, token: reader, status: 200, says: `{"data":{"account":{"name":`},
-			{name: "variables", query: url.Values{"query": {viewer}, "operationName": {"Mine"}, "variables": {`{"first": 1}`}}, token: reader, status: 200, says: `"totalCount":0`},
+			{
+				name:  "variables",
+				query: url.Values{"query": {viewer}, "operationName": {"Mine"}, "variables": {`{"first": 1}`}},
+				token: reader, status: 200, says: `"totalCount":0`,
+			},
 			{name: "of a client", query: url.Values{"query": {`{ account { name } }`}, "extensions": {`{}`}}, token: reader, status: 200,
 				accept: "application/graphql-response+json, application/json", says: `{"data":`},
-			{name: "a mutation", query: url.Values{"query": {`mutation { revokeApiToken(input: {apiTokenId: "x"}) { userErrors { code } } }`}}, token: reader, status: 405, says: "Send a mutation as a POST request."},
+			{
+				name:  "a mutation",
+				query: url.Values{"query": {`mutation { revokeApiToken(input: {apiTokenId: "x"}) { userErrors { code } } }`}},
+				token: reader, status: 405, says: "Send a mutation as a POST request.",
+			},
 			{name: "a wrong token", query: url.Values{"query": {`{ account { name } }`}}, token: "svc_wrong", status: 200, says: "UNAUTHENTICATED"},
 			{name: "a cookie alone", query: url.Values{"query": {`{ account { name } }`}}, status: 405, says: "Send a POST request."},
 			{name: "no query", query: url.Values{"variables": {`{}`}}, token: reader, status: 400, says: "BAD_REQUEST"},
-			{name: "variables that are none", query: url.Values{"query": {viewer}, "variables": {`[1]`}}, token: reader, status: 400, says: "BAD_REQUEST"},
-			{name: "two sets of variables", query: url.Values{"query": {viewer}, "variables": {`{} {}`}}, token: reader, status: 400, says: "BAD_REQUEST"},
-			{name: "a long address", query: url.Values{"query": {`{ account { name } } #` + strings.Repeat("x", 8<<10)}}, token: reader, status: 414, says: "TOO_LARGE"},
+			{
+				name: "variables that are none", query: url.Values{"query": {viewer}, "variables": {`[1]`}},
+				token: reader, status: 400, says: "BAD_REQUEST",
+			},
+			{
+				name: "two sets of variables", query: url.Values{"query": {viewer}, "variables": {`{} {}`}},
+				token: reader, status: 400, says: "BAD_REQUEST",
+			},
+			{
+				name:  "a long address",
+				query: url.Values{"query": {`{ account { name } } #` + strings.Repeat("x", 8<<10)}}, token: reader,
+				status: 414, says: "TOO_LARGE",
+			},
 		} {
 			request := value(http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+"?"+test.query.Encode(), nil))(t)
 			if test.token != "" {

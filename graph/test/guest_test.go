@@ -133,7 +133,10 @@ func TestGuestRights(t *testing.T) {
 		}
 
 		node := byName(t, fields, "node")
-		ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId", "importId", "importJobId"}
+		ofSite := []string{
+			"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId",
+			"importId", "importJobId",
+		}
 		for name, id := range first.ids {
 			if name == "accountId" || name == "toAccountId" || name == "lastAccountId" {
 				continue // see TestGuestAccount

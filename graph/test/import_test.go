@@ -80,14 +80,21 @@ func TestImportUpload(t *testing.T) {
 			{"another account", other, job, 0, first, nil, `404 {"error":"not_found"}`},
 			{"unknown", c, a.unknown(job), 0, first, nil, `404 {"error":"not_found"}`},
 			{"reading token", a.client(), job, 0, first, []string{"Authorization", "Bearer " + reader.secret}, `403 {"error":"forbidden"}`},
-			{"another origin", c, job, 0, first, []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, `403 {"error":"forbidden"}`},
+			{
+				name: "another origin", client: c, job: job, offset: 0, data: first,
+				header: []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"},
+				want:   `403 {"error":"forbidden"}`,
+			},
 			{"out of order", c, job, model.ImportChunk, rest, nil, `200 {"received":0}`},
 			{"odd offset", c, job, 5, rest, nil, `400 {"error":"bad_parameter","parameter":"offset"}`},
 			{"short", c, job, 0, rest, nil, `400 {"error":"bad_chunk"}`},
 			{"long", c, job, 0, data, nil, `400 {"error":"bad_chunk"}`},
 			{"first", c, job, 0, first, nil, `200 {"received":1048576}`},
 			{"first again", c, job, 0, first, nil, `200 {"received":1048576}`},
-			{"last, by a token", a.client(), job, model.ImportChunk, rest, []string{"Authorization", "Bearer " + writer.secret}, `200 {"received":1048583}`},
+			{
+				name: "last, by a token", client: a.client(), job: job, offset: model.ImportChunk, data: rest,
+				header: []string{"Authorization", "Bearer " + writer.secret}, want: `200 {"received":1048583}`,
+			},
 			{"last again", c, job, model.ImportChunk, rest, nil, `200 {"received":1048583}`},
 			{"after the end", c, job, 2 * model.ImportChunk, rest, nil, `409 {"error":"import_finished"}`},
 		} {
@@ -181,7 +188,10 @@ func TestImportError(t *testing.T) {
 				`{"code":"ALREADY_IMPORTED","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":"PLAUSIBLE","firstDay":"2026-02-01","lastDay":"2026-02-04","line":null}`},
 			{"damaged_file", `{"fault":"not_a_number","name":"visitors","value":"x","limit":1099511627776}`,
 				`{"code":"DAMAGED_FILE","fault":"NOT_A_NUMBER","name":"visitors","value":"x","count":0,"limit":1099511627776,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
-			{"import_expired", "", `{"code":"IMPORT_EXPIRED","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":null,"firstDay":null,"lastDay":null,"line":null}`},
+			{
+				code: "import_expired", values: "",
+				want: `{"code":"IMPORT_EXPIRED","fault":null,"name":null,"value":null,"count":0,"limit":0,"source":null,"firstDay":null,"lastDay":null,"line":null}`,
+			},
 		} {
 			err := dbtest.Exec(a.db, fmt.Sprintf("UPDATE import_jobs SET state = 5, error_code = '%s', error_values = '%s'", test.code, test.values))
 			testkit.NoError(t, err)

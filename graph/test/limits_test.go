@@ -49,7 +49,11 @@ func TestHostileRequests(t *testing.T) {
 		{"501 fields", "{ viewer { " + strings.Repeat("id ", 501) + "} }", "TOO_COMPLEX"},
 		{"fields of an unused fragment", "{ viewer { id } } fragment f on User { " + strings.Repeat("id ", 501) + "}", "TOO_COMPLEX"},
 		{"complexity", `{ sites(first: 100) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "TOO_COMPLEX"},
-		{"complexity in a variable", `query($n: Int! = 100) { sites(first: $n) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "TOO_COMPLEX"},
+		{
+			name:  "complexity in a variable",
+			query: `query($n: Int! = 100) { sites(first: $n) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`,
+			want:  "TOO_COMPLEX",
+		},
 		{"a password and a mail", `mutation { requestPasswordReset(input: {email: "a@example.com"}) { userErrors { code } }
 			signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "TOO_COMPLEX"},
 		{"rejections of many days", `{ sites(first: 100) { edges { node { rejections(days: 90) { day } } } } }`, "TOO_COMPLEX"},
@@ -70,10 +74,18 @@ func TestHostileRequests(t *testing.T) {
 		{"many operations", many(300, func(i int) string { return fmt.Sprintf("query q%d { viewer { id } } ", i) }), "TOO_COMPLEX"},
 		{"deep value", `{ node(id: ` + strings.Repeat("[", 1_900) + strings.Repeat("]", 1_900) + `) { id } }`, "PARSE_FAILED"},
 		{"deep type", `query($a: ` + strings.Repeat("[", 1_500) + "ID" + strings.Repeat("]", 1_500) + `) { viewer { id } }`, "PARSE_FAILED"},
-		{"long introspection", `{ __schema { types { ` + strings.Repeat("fields { type { ", 12) + "name" + strings.Repeat(" } }", 12) + ` } } }`, "TOO_COMPLEX"},
+		{
+			name:  "long introspection",
+			query: `{ __schema { types { ` + strings.Repeat("fields { type { ", 12) + "name" + strings.Repeat(" } }", 12) + ` } } }`,
+			want:  "TOO_COMPLEX",
+		},
 		{"wide introspection", "{ " + strings.Repeat("__schema { types { name } } ", 11) + "}", "TOO_COMPLEX"},
 		{"pairs to compare", "{ viewer { " + strings.Repeat("account { id name: id } ", 160) + "} }", "TOO_COMPLEX"},
-		{"pairs that conflict", "{ viewer { " + strings.Repeat("sites: id sites: email ", 14) + strings.Repeat("account { id name } ", 150) + "} }", "VALIDATION_FAILED"},
+		{
+			name:  "pairs that conflict",
+			query: "{ viewer { " + strings.Repeat("sites: id sites: email ", 14) + strings.Repeat("account { id name } ", 150) + "} }",
+			want:  "VALIDATION_FAILED",
+		},
 		{"unknown field", `{ viewer { emial } }`, "VALIDATION_FAILED"},
 		{"unknown operation type", `subscription { viewer { id } }`, "VALIDATION_FAILED"},
 		{"two operations, none named", `query a { viewer { id } } query b { viewer { id } }`, "VALIDATION_FAILED"},
@@ -134,17 +146,33 @@ func TestHostileHTTP(t *testing.T) {
 		{"empty body", "POST", jsonType, "", nil, 400, "BAD_REQUEST"},
 		{"no query", "POST", jsonType, `{"variables":{}}`, nil, 400, "BAD_REQUEST"},
 		{"no object", "POST", jsonType, `"{ viewer { id } }"`, nil, 400, "BAD_REQUEST"},
-		{"persisted query", "POST", jsonType, `{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + strings.Repeat("a", 64) + `"}}}`, nil, 400, "BAD_REQUEST"},
+		{
+			name: "persisted query", method: "POST", contentType: jsonType,
+			body:   `{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + strings.Repeat("a", 64) + `"}}}`,
+			header: nil, status: 400, code: "BAD_REQUEST",
+		},
 		{"batch", "POST", jsonType, "[" + viewer + "," + viewer + "]", nil, 400, "BAD_REQUEST"},
 		{"two objects", "POST", jsonType, viewer + viewer, nil, 400, "BAD_REQUEST"},
-		{"deep variables", "POST", jsonType, `{"query":"{ viewer { id } }","variables":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, nil, 400, "BAD_REQUEST"},
-		{"cross-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{
+			name: "deep variables", method: "POST", contentType: jsonType,
+			body:   `{"query":"{ viewer { id } }","variables":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
+			header: nil, status: 400, code: "BAD_REQUEST",
+		},
+		{
+			name: "cross-site page", method: "POST", contentType: jsonType, body: viewer,
+			header: []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, status: 403,
+			code: "CROSS_ORIGIN",
+		},
 		{"same-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
 		{"old browser", "POST", jsonType, viewer, []string{"Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
 		{"opaque origin", "POST", jsonType, viewer, []string{"Origin", "null"}, 403, "CROSS_ORIGIN"},
 		{"GET with a query", "GET", "", "", nil, 405, "BAD_REQUEST"},
 		{"PUT", "PUT", jsonType, viewer, nil, 405, "BAD_REQUEST"},
-		{"websocket", "GET", "", "", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}, 405, "BAD_REQUEST"},
+		{
+			name: "websocket", method: "GET", contentType: "", body: "",
+			header: []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="},
+			status: 405, code: "BAD_REQUEST",
+		},
 	}
 
 	onSQLite(t, func(t *testing.T, d *db.DB) {
@@ -216,7 +244,10 @@ func TestIntrospectionIsASetting(t *testing.T) {
 	t.Parallel()
 	onSQLite(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.Introspection = false }).client()
-		for _, query := range []string{`{ __schema { types { name } } }`, `{ a: __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`} {
+		for _, query := range []string{
+			`{ __schema { types { name } } }`, `{ a: __type(name: "Site") { name } }`,
+			`{ ...f } fragment f on Query { __schema { types { name } } }`,
+		} {
 			c.query(query).named("%s", query).code(t, "VALIDATION_FAILED").status(t, 400)
 		}
 

@@ -135,12 +135,18 @@ func toolCalls(domain, sitekey string) map[string][]map[string]any {
 			{"site": domain},
 		},
 		"compare": {with(nil), with(map[string]any{"compareFrom": "2026-10-29", "matchDayOfWeek": false, "metrics": all, "by": "CHANNEL"})},
-		"top":     {with(map[string]any{"by": "SOURCE_NAME"}), with(map[string]any{"by": "HOUR_OF_DAY", "filters": filters, "compare": "PREVIOUS_YEAR"})},
+		"top": {
+			with(map[string]any{"by": "SOURCE_NAME"}),
+			with(map[string]any{"by": "HOUR_OF_DAY", "filters": filters, "compare": "PREVIOUS_YEAR"}),
+		},
 		"funnel": {
 			with(map[string]any{"steps": []map[string]any{{"page": "**"}, {"event": "signup", "label": "Sign-up"}}}),
 			with(map[string]any{"steps": []map[string]any{{"page": "/"}, {"page": "/a"}, {"event": "purchase"}}, "compare": "PREVIOUS_PERIOD"}),
 		},
-		"journey":       {with(map[string]any{"page": "/", "following": 3, "width": 2}), with(map[string]any{"event": "signup", "direction": "BEFORE", "filters": filters})},
+		"journey": {
+			with(map[string]any{"page": "/", "following": 3, "width": 2}),
+			with(map[string]any{"event": "signup", "direction": "BEFORE", "filters": filters}),
+		},
 		"cohorts":       {with(nil)},
 		"live":          {{"site": domain}},
 		"sites":         {{}, {"first": 1, "search": "example"}},
@@ -196,7 +202,9 @@ func TestToolsEqualGraphQL(t *testing.T) {
 		link := c.query(createLinkMutation, "site", site).ok(t, "createSharedLink").at("createSharedLink.token").(string)
 		viewer := a.client().done("openSharedLink", "token", link).at("openSharedLink.viewerToken").(string)
 
-		for _, caller := range []struct{ name, token, graphQL string }{{"token", token, token}, {"link", link, viewer}, {"viewer token", viewer, viewer}} {
+		for _, caller := range []struct{ name, token, graphQL string }{
+			{"token", token, token}, {"link", link, viewer}, {"viewer token", viewer, viewer},
+		} {
 			session := a.tools(t, bearer(caller.token))
 			listed := value(session.ListTools(t.Context(), nil))(t)
 
@@ -415,12 +423,28 @@ func TestToolArguments(t *testing.T) {
 	}{
 		{"report", `{}`, "INVALID_ARGUMENT: site is missing: the domain or the id of a site. The tool sites lists them."},
 		{"report", `{"site": "unknown.example"}`, "NOT_FOUND: No such site exists, or the caller does not reach it. The tool sites lists the sites."},
-		{"report", `{"site": "shop.example", "metrics": ["visitors", "users"]}`, "INVALID_ARGUMENT: metrics: enum: users does not equal any of: [visitors visits pageviews"},
-		{"report", `{"site": "shop.example", "metric": "visitors"}`, `INVALID_ARGUMENT: report has no argument "metric". It has: after, by, compare,`},
-		{"report", `{"site": "shop.example", "period": "FOREVER"}`, "INVALID_ARGUMENT: period: enum: FOREVER does not equal any of: [TODAY YESTERDAY"},
-		{"report", `{"site": "shop.example", "from": "2026-02-30", "to": "2026-03-01"}`, `INVALID_ARGUMENT: from: "2026-02-30" is no day. A day has the form 2026-11-20.`},
+		{
+			tool: "report", arguments: `{"site": "shop.example", "metrics": ["visitors", "users"]}`,
+			want: "INVALID_ARGUMENT: metrics: enum: users does not equal any of: [visitors visits pageviews",
+		},
+		{
+			tool: "report", arguments: `{"site": "shop.example", "metric": "visitors"}`,
+			want: `INVALID_ARGUMENT: report has no argument "metric". It has: after, by, compare,`,
+		},
+		{
+			tool: "report", arguments: `{"site": "shop.example", "period": "FOREVER"}`,
+			want: "INVALID_ARGUMENT: period: enum: FOREVER does not equal any of: [TODAY YESTERDAY",
+		},
+		{
+			tool: "report", arguments: `{"site": "shop.example", "from": "2026-02-30", "to": "2026-03-01"}`,
+			want: `INVALID_ARGUMENT: from: "2026-02-30" is no day. A day has the form 2026-11-20.`,
+		},
 		{"report", `{"site": "shop.example", "from": "2026-03-01"}`, "INVALID_ARGUMENT: from and to belong together."},
-		{"report", `{"site": "shop.example", "from": "2026-03-01", "to": "2026-03-01", "period": "TODAY"}`, "INVALID_ARGUMENT: Give either period, or from and to."},
+		{
+			tool:      "report",
+			arguments: `{"site": "shop.example", "from": "2026-03-01", "to": "2026-03-01", "period": "TODAY"}`,
+			want:      "INVALID_ARGUMENT: Give either period, or from and to.",
+		},
 		{"report", `{"site": "shop.example", "from": "2026-03-02", "to": "2026-03-01"}`, "INVALID_ARGUMENT: "},
 		{"report", `{"site": "shop.example", "from": "2010-03-02", "to": "2026-03-01"}`, "INVALID_ARGUMENT: "},
 		{"report", `{"site": "shop.example", "first": 5}`, "INVALID_ARGUMENT: first needs the argument by."},
@@ -428,9 +452,20 @@ func TestToolArguments(t *testing.T) {
 		{"report", `{"site": "shop.example", "by": "PAGE", "first": 1.5}`, "INVALID_ARGUMENT: first: type: "},
 		{"report", `{"site": "shop.example", "by": "PAGE", "after": "nonsense"}`, "INVALID_ARGUMENT: "},
 		{"report", `{"site": "shop.example", "by": "PROPERTY"}`, "INVALID_ARGUMENT: "},
-		{"report", `{"site": "shop.example", "filters": [{"dimension": "PAGE"}]}`, `INVALID_ARGUMENT: filters: required: missing properties: ["values"]`},
-		{"report", `{"site": "shop.example", "filters": [{"dimension": "PAGE", "values": ["/"], "not": true}]}`, `INVALID_ARGUMENT: filters: unexpected additional properties ["not"]`},
-		{"report", `{"site": "shop.example", "compare": "PREVIOUS_YEAR", "compareFrom": "2026-01-01"}`, "INVALID_ARGUMENT: Give either compare or compareFrom."},
+		{
+			tool: "report", arguments: `{"site": "shop.example", "filters": [{"dimension": "PAGE"}]}`,
+			want: `INVALID_ARGUMENT: filters: required: missing properties: ["values"]`,
+		},
+		{
+			tool:      "report",
+			arguments: `{"site": "shop.example", "filters": [{"dimension": "PAGE", "values": ["/"], "not": true}]}`,
+			want:      `INVALID_ARGUMENT: filters: unexpected additional properties ["not"]`,
+		},
+		{
+			tool:      "report",
+			arguments: `{"site": "shop.example", "compare": "PREVIOUS_YEAR", "compareFrom": "2026-01-01"}`,
+			want:      "INVALID_ARGUMENT: Give either compare or compareFrom.",
+		},
 		{"report", `{"site": "shop.example", "matchDayOfWeek": true}`, "INVALID_ARGUMENT: matchDayOfWeek needs compare or compareFrom."},
 		{"report", `{"site": 7}`, "INVALID_ARGUMENT: site: type: 7 has type "},
 		{"report", `[]`, "INVALID_ARGUMENT: The arguments are not an object."},
@@ -565,8 +600,16 @@ func TestToolCallers(t *testing.T) {
 			{"a viewer with all scopes", viewer.createToken("READ", "WRITE").secret, map[string]string{
 				"create_site": "FORBIDDEN", "register_event": "FORBIDDEN", "set_key_events": "FORBIDDEN",
 			}, 13},
-			{"another account", second.owner.createToken("READ", "WRITE").secret, ofSite(map[string]string{"sites": "", "captcha": "", "create_site": "skip"}, "NOT_FOUND"), 16},
-			{"another site", restricted(other), ofSite(map[string]string{"sites": "", "captcha": "FORBIDDEN", "create_site": "FORBIDDEN"}, "NOT_FOUND"), 16},
+			{
+				name: "another account", token: second.owner.createToken("READ", "WRITE").secret,
+				codes: ofSite(map[string]string{"sites": "", "captcha": "", "create_site": "skip"}, "NOT_FOUND"),
+				tools: 16,
+			},
+			{
+				name: "another site", token: restricted(other),
+				codes: ofSite(map[string]string{"sites": "", "captcha": "FORBIDDEN", "create_site": "FORBIDDEN"}, "NOT_FOUND"),
+				tools: 16,
+			},
 			{"a guest", guest.createToken("READ", "WRITE").secret, map[string]string{
 				"create_site": "FORBIDDEN", "register_event": "FORBIDDEN", "set_key_events": "FORBIDDEN", "captcha": "FORBIDDEN",
 			}, 13},
@@ -712,7 +755,11 @@ func TestToolsOverHTTP(t *testing.T) {
 		{"no arguments", "POST", `{"jsonrpc":"2.0","id":"a","method":"tools/call"}`, nil, 400, `"code":-32600`},
 		{"an unknown version", "POST", ping, []string{"Mcp-Protocol-Version", "2020-01-01"}, 400, `"code":-32600`},
 		{"a stream that goes on", "POST", ping, []string{"Last-Event-ID", "1"}, 400, `"code":-32600`},
-		{"a deep message", "POST", `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + "}", nil, 400, `"code":-32600`},
+		{
+			name: "a deep message", method: "POST",
+			body:   `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + "}",
+			header: nil, status: 400, want: `"code":-32600`,
+		},
 		{"a notification", "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil, 202, ""},
 		{"an unknown method", "POST", `{"jsonrpc":"2.0","id":"a","method":"sessions/steal"}`, nil, 400, `"code":-32601`},
 		{"a subscription", "POST", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"a","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"toolsListChanged":true}}}`,
@@ -779,7 +826,9 @@ func TestSharedLinkTools(t *testing.T) {
 		// A link reaches its site, and only the tools of reports.
 		plain := a.tools(t, bearer(link(createLinkMutation)))
 		got := mustCallTool(t, plain, "sites", nil)
-		if want := map[string]any{"sharedSite": map[string]any{"name": "shop.example", "domain": "shop.example", "timeZone": "UTC", "hidesRevenue": false}}; !reflect.DeepEqual(got.Data, want) {
+		if want := map[string]any{"sharedSite": map[string]any{
+			"name": "shop.example", "domain": "shop.example", "timeZone": "UTC", "hidesRevenue": false,
+		}}; !reflect.DeepEqual(got.Data, want) {
 			t.Errorf("sites: %v", got.Data)
 		}
 		for _, test := range []struct {

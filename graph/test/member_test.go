@@ -54,7 +54,10 @@ func TestInvitations(t *testing.T) {
 		for _, secret := range []string{replaced, "", "tgi_x", model.NewSecret("tgi_")} {
 			guest.query(offer, "token", secret).named("the offer of %q", secret).is(t, `{"data":{"invitationOffer":null}}`)
 		}
-		for name, secret := range map[string]string{"replaced": replaced, "unknown": model.NewSecret("tgi_"), "empty": "", "of another kind": model.NewSecret("tgr_")} {
+		for name, secret := range map[string]string{
+			"replaced": replaced, "unknown": model.NewSecret("tgi_"), "empty": "",
+			"of another kind": model.NewSecret("tgr_"),
+		} {
 			accept(guest, secret, password).named("a token that is %s", name).fails(t, "acceptInvitation", "token:INVALID_TOKEN")
 			equal(t, guest.viewer(), "", "a token that is %s", name)
 		}

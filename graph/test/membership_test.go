@@ -270,7 +270,9 @@ func TestLeaving(t *testing.T) {
 		person.site(site, `domain`).named("after leaving, a site").has(t, "site", nil)
 		a.with(inClient, `{ viewer { email } }`).named("the token of the account that was left").code(t, "UNAUTHENTICATED")
 		a.with(inOwn, `{ viewer { email } }`).ok(t, "")
-		for table, want := range map[string]int{"alert_channels": 1, "report_views": 1, "hidden_notices": 1, "api_tokens": 1, "memberships": 3, "users": 3} {
+		for table, want := range map[string]int{
+			"alert_channels": 1, "report_views": 1, "hidden_notices": 1, "api_tokens": 1, "memberships": 3, "users": 3,
+		} {
 			equal(t, value(dbtest.Count(a.db, table))(t), want, "rows of %s", table)
 		}
 		person.query(leaveMutation, "id", owner.account()).named("leaving again").fails(t, "leaveAccount", "accountId:NOT_FOUND")

@@ -108,7 +108,10 @@ func TestDeliveryFilters(t *testing.T) {
 
 		// A statement has the event for each site, so that a long one would multiply.
 		long := `query($id: ID!, $event: String!) { site(id: $id) { deliveries(filter: {event: $event}) { totalCount } } }`
-		for event, code := range map[string]string{strings.Repeat("e", 48): "", strings.Repeat("e", 49): "INVALID_ARGUMENT", strings.Repeat("e", 60_000): "INVALID_ARGUMENT"} {
+		for event, code := range map[string]string{
+			strings.Repeat("e", 48): "", strings.Repeat("e", 49): "INVALID_ARGUMENT",
+			strings.Repeat("e", 60_000): "INVALID_ARGUMENT",
+		} {
 			c.query(long, "id", id, "event", event).named("an event of %d characters", len(event)).code(t, code)
 		}
 	})
@@ -126,8 +129,13 @@ func TestDeliveryContent(t *testing.T) {
 		c.change("setDailyExportWebhook", id, `url: "https://example.com/day"`).ok(t, "setDailyExportWebhook")
 
 		now := model.At(start)
-		conversion := a.insertDelivery(site, model.Delivery{Kind: "conversion", Event: "lead", State: "pending", CreatedAt: now, Body: `{"type":"conversion"}`})
-		export := a.insertDelivery(site, model.Delivery{Kind: "daily_export", Event: "2026-11-19", State: "pending", CreatedAt: now.Add(time.Second), Body: `{"day":20776,"part":2,"parts":3}`})
+		conversion := a.insertDelivery(site, model.Delivery{
+			Kind: "conversion", Event: "lead", State: "pending", CreatedAt: now, Body: `{"type":"conversion"}`,
+		})
+		export := a.insertDelivery(site, model.Delivery{
+			Kind: "daily_export", Event: "2026-11-19", State: "pending", CreatedAt: now.Add(time.Second),
+			Body: `{"day":20776,"part":2,"parts":3}`,
+		})
 		tested := c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id, kind: DAILY_EXPORT}) { delivery `+fields+` userErrors { code } } }`, "id", id).ok(t, "sendTestWebhook")
 
 		ofSite := fmt.Sprintf(`"site":{"id":%q,"domain":"example.com"}`, id)
@@ -196,7 +204,10 @@ func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
 		makeSites(t, d, 10)
 		for site := range model.SiteID(10) {
 			for i := range int64(3) {
-				a.insertDelivery(site+1, model.Delivery{ID: i + 1, Kind: "conversion", Event: "lead", State: "failed", CreatedAt: 1, Body: fmt.Sprint("of ", site+1)})
+				a.insertDelivery(site+1, model.Delivery{
+					ID: i + 1, Kind: "conversion", Event: "lead", State: "failed", CreatedAt: 1,
+					Body: fmt.Sprint("of ", site+1),
+				})
 			}
 		}
 
@@ -238,7 +249,10 @@ func TestRedeliverFailed(t *testing.T) {
 		c.change("setConversionWebhook", other, `url: "https://example.com/hook"`).ok(t, "setConversionWebhook")
 
 		insert := func(site model.SiteID, kind, state string, at model.Instant, manual int32) int64 {
-			return a.insertDelivery(site, model.Delivery{Kind: kind, Event: "lead", State: state, CreatedAt: at, ScheduledAttempts: 5, Attempts: 5 + manual, Body: "{}"})
+			return a.insertDelivery(site, model.Delivery{
+				Kind: kind, Event: "lead", State: state, CreatedAt: at, ScheduledAttempts: 5, Attempts: 5 + manual,
+				Body: "{}",
+			})
 		}
 
 		// None of these is sent again while there is no address for daily exports.
@@ -362,7 +376,10 @@ func TestResendDailyExport(t *testing.T) {
 
 		// An hour has room for a number of parts.
 		for i := range model.MaxExportParts {
-			a.insertDelivery(site, model.Delivery{Kind: "daily_export", Event: "2026-01-01", State: "delivered", CreatedAt: model.At(start) + model.Instant(i), Body: "{}"})
+			a.insertDelivery(site, model.Delivery{
+				Kind: "daily_export", Event: "2026-01-01", State: "delivered",
+				CreatedAt: model.At(start) + model.Instant(i), Body: "{}",
+			})
 		}
 		resend(today-2).named("after many parts").fails(t, "resendDailyExport", "siteId:TOO_MANY_REDELIVERIES")
 

@@ -337,7 +337,11 @@ func TestReportArguments(t *testing.T) {
 		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PROPERTY) { totalCount } }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PAGE, first: 0) { totalCount } }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `numbers(event: "x", property: "n") { breakdown(by: PAGE, after: "x") { totalCount } }`, "INVALID_ARGUMENT"},
-		{`period: {preset: TODAY}`, `series(interval: HOUR) { start } numbers(event: "x", property: "n") { series(interval: DAY) { start } }`, "INVALID_ARGUMENT"},
+		{
+			args:   `period: {preset: TODAY}`,
+			fields: `series(interval: HOUR) { start } numbers(event: "x", property: "n") { series(interval: DAY) { start } }`,
+			code:   "INVALID_ARGUMENT",
+		},
 		{`period: {preset: LAST_91_DAYS}`, `numbers(event: "x", property: "n") { series(interval: HOUR) { start } }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `a: propertyNames { name } b: propertyNames(event: "x") { name }`, "INVALID_ARGUMENT"},
 	} {
@@ -755,7 +759,10 @@ func TestWhoReadsReports(t *testing.T) {
 	siteNumbers, sharedNumbers := "query($id: ID!) { site(id: $id) { "+numbers+" } }", "{ sharedSite { domain "+numbers+" } }"
 
 	// Every type of the two fields is selected down to its leaves.
-	for _, want := range []string{"breakdown(by: PAGE) {", "funnel(steps:", "journey(from:", "cohorts {", "propertyNames", "series", "averageOrder", "endCursor", "fromPrevious", "latest"} {
+	for _, want := range []string{
+		"breakdown(by: PAGE) {", "funnel(steps:", "journey(from:", "cohorts {", "propertyNames", "series",
+		"averageOrder", "endCursor", "fromPrevious", "latest",
+	} {
 		if !strings.Contains(site, want) || !strings.Contains(shared, want) {
 			t.Fatalf("%q is not selected in\n%s\n%s", want, site, shared)
 		}

@@ -131,19 +131,40 @@ func TestSegmentsAndFunnels(t *testing.T) {
 			got            *answer
 			mutation, want string
 		}{
-			"a name that exists":       {segment("Blog", `{dimension: PAGE, values: ["/"]}`), "createSegment", "name:NAME_TAKEN"},
-			"too many wildcards":       {segment("x", `{dimension: PAGE, operator: MATCHES, values: ["`+strings.Repeat("*a", 101)+`"]}`), "createSegment", "filters:INVALID_FILTER"},
-			"too much in a funnel":     {funnel("x", `{page: "`+strings.Repeat("*a", 101)+`"}, {event: "signup"}`), "createFunnel", "steps:INVALID_STEP"},
-			"no filter":                {segment("x", ``), "createSegment", "filters:INVALID_FILTER"},
-			"a filter without value":   {segment("x", `{dimension: PAGE, values: ["/"]}, {dimension: PAGE, values: []}`), "createSegment", "filters.1:INVALID_FILTER"},
-			"name and filter":          {segment("", `{dimension: PAGE, property: "x", values: ["/"]}`), "createSegment", "name:INVALID_NAME filters.0:INVALID_FILTER"},
-			"a funnel's name":          {funnel("Sign-up", `{page: "/"}, {page: "/b"}`), "createFunnel", "name:NAME_TAKEN"},
-			"one step":                 {funnel("x", `{page: "/"}`), "createFunnel", "steps:INVALID_STEP"},
-			"steps of 16 KB":           {funnel("x", strings.Repeat(`{page: "/`+strings.Repeat("\u65e5", 1_400)+`"}, `, 4)), "createFunnel", "steps:INVALID_STEP"},
-			"an event as a page":       {funnel("x", `{page: "/"}, {page: "add_to_cart"}`), "createFunnel", "steps.1:INVALID_STEP"},
-			"a step without content":   {funnel("x", `{page: "/"}, {label: "x"}`), "createFunnel", "steps.1:INVALID_STEP"},
-			"a change to a bad filter": {c.do("updateSegment", "segmentId", made, "name", "New", "filters", []any{map[string]any{"dimension": "EVENT", "values": []string{}}}), "updateSegment", "filters.0:INVALID_FILTER"},
-			"a change to one step":     {c.do("updateFunnel", "funnelId", steps, "name", "New", "steps", []string{}), "updateFunnel", "steps:INVALID_STEP"},
+			"a name that exists": {segment("Blog", `{dimension: PAGE, values: ["/"]}`), "createSegment", "name:NAME_TAKEN"},
+			"too many wildcards": {
+				got:      segment("x", `{dimension: PAGE, operator: MATCHES, values: ["`+strings.Repeat("*a", 101)+`"]}`),
+				mutation: "createSegment", want: "filters:INVALID_FILTER",
+			},
+			"too much in a funnel": {
+				got: funnel("x", `{page: "`+strings.Repeat("*a", 101)+`"}, {event: "signup"}`), mutation: "createFunnel",
+				want: "steps:INVALID_STEP",
+			},
+			"no filter": {segment("x", ``), "createSegment", "filters:INVALID_FILTER"},
+			"a filter without value": {
+				got:      segment("x", `{dimension: PAGE, values: ["/"]}, {dimension: PAGE, values: []}`),
+				mutation: "createSegment", want: "filters.1:INVALID_FILTER",
+			},
+			"name and filter": {
+				got: segment("", `{dimension: PAGE, property: "x", values: ["/"]}`), mutation: "createSegment",
+				want: "name:INVALID_NAME filters.0:INVALID_FILTER",
+			},
+			"a funnel's name": {funnel("Sign-up", `{page: "/"}, {page: "/b"}`), "createFunnel", "name:NAME_TAKEN"},
+			"one step":        {funnel("x", `{page: "/"}`), "createFunnel", "steps:INVALID_STEP"},
+			"steps of 16 KB": {
+				got:      funnel("x", strings.Repeat(`{page: "/`+strings.Repeat("\u65e5", 1_400)+`"}, `, 4)),
+				mutation: "createFunnel", want: "steps:INVALID_STEP",
+			},
+			"an event as a page":     {funnel("x", `{page: "/"}, {page: "add_to_cart"}`), "createFunnel", "steps.1:INVALID_STEP"},
+			"a step without content": {funnel("x", `{page: "/"}, {label: "x"}`), "createFunnel", "steps.1:INVALID_STEP"},
+			"a change to a bad filter": {
+				got:      c.do("updateSegment", "segmentId", made, "name", "New", "filters", []any{map[string]any{"dimension": "EVENT", "values": []string{}}}),
+				mutation: "updateSegment", want: "filters.0:INVALID_FILTER",
+			},
+			"a change to one step": {
+				got:      c.do("updateFunnel", "funnelId", steps, "name", "New", "steps", []string{}),
+				mutation: "updateFunnel", want: "steps:INVALID_STEP",
+			},
 		} {
 			if test.got.userErrors(test.mutation) != test.want || test.got.codes() != "" {
 				t.Errorf("%s: %s, want %s", what, test.got.Body, test.want)

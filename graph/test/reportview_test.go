@@ -84,7 +84,10 @@ func TestReportOpensOnImports(t *testing.T) {
 			last := today - model.Day(test.age)
 			if _, err := reports.New(a.db).Import(t.Context(), a.siteNumber(site), &reports.Import{
 				Source: model.ImportPlausible, First: last - 1, Last: last,
-				Figures: []reports.ImportFigure{{Day: last - 1, Visitors: 1, Visits: 1, Pageviews: 1}, {Day: last, Visitors: 7, Visits: 7, Pageviews: 7}},
+				Figures: []reports.ImportFigure{
+					{Day: last - 1, Visitors: 1, Visits: 1, Pageviews: 1},
+					{Day: last, Visitors: 7, Visits: 7, Pageviews: 7},
+				},
 			}, now, sites.RecordImport, func(float64) {}); err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +183,10 @@ func TestAllTimeHasNoLimit(t *testing.T) {
 		first := model.At(time.Date(2011, 3, 20, 0, 0, 0, 0, time.UTC)).Day()
 		if _, err := reports.New(a.db).Import(t.Context(), a.siteNumber(site), &reports.Import{
 			Source: model.ImportPlausible, First: first, Last: first + 1,
-			Figures: []reports.ImportFigure{{Day: first, Visitors: 10, Visits: 12, Pageviews: 30}, {Day: first + 1, Visitors: 7, Visits: 7, Pageviews: 7}},
+			Figures: []reports.ImportFigure{
+				{Day: first, Visitors: 10, Visits: 12, Pageviews: 30},
+				{Day: first + 1, Visitors: 7, Visits: 7, Pageviews: 7},
+			},
 		}, model.At(a.clock.Now()), sites.RecordImport, func(float64) {}); err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,10 @@ func TestSchemaFile(t *testing.T) {
 			t.Errorf("the directive @%s is missing or has no description", name)
 		}
 	}
-	for _, want := range []string{"Requires the role MEMBER or OWNER; an API token needs the scope WRITE.", "@needs(permission: CONFIGURE, of: SITE)"} {
+	for _, want := range []string{
+		"Requires the role MEMBER or OWNER; an API token needs the scope WRITE.",
+		"@needs(permission: CONFIGURE, of: SITE)",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the file lacks %q", want)
 		}

@@ -26,7 +26,10 @@ func TestSessionsList(t *testing.T) {
 		phone.signIn("owner@example.com", password).ok(t, "signIn")
 
 		got := phone.query(`{ sessions { id current createdAt lastSeenAt expiresAt } }`).ok(t, "")
-		for i, want := range []string{"true 2026-11-20T10:30:00Z 2026-11-20T10:30:00Z 2026-12-04T10:30:00Z", "false 2026-11-20T09:30:00Z 2026-11-20T09:30:00Z 2026-12-04T09:30:00Z"} {
+		for i, want := range []string{
+			"true 2026-11-20T10:30:00Z 2026-11-20T10:30:00Z 2026-12-04T10:30:00Z",
+			"false 2026-11-20T09:30:00Z 2026-11-20T09:30:00Z 2026-12-04T09:30:00Z",
+		} {
 			s := got.at(fmt.Sprintf("sessions.%d", i)).(map[string]any)
 			if line := fmt.Sprintf("%v %v %v %v", s["current"], s["createdAt"], s["lastSeenAt"], s["expiresAt"]); line != want {
 				t.Errorf("session %d: %s, want %s", i, line, want)
@@ -45,7 +48,10 @@ func TestSessionsList(t *testing.T) {
 		}
 		revoke(phone, other).named("a second time").fails(t, "revokeSession", "sessionId:NOT_FOUND")
 
-		for _, id := range []string{"", "session_", "session_qw", "session_q6ur", own.(string) + "=", a.unknownOf(nodeid.Site), strings.TrimPrefix(own.(string), "session_")} {
+		for _, id := range []string{
+			"", "session_", "session_qw", "session_q6ur", own.(string) + "=", a.unknownOf(nodeid.Site),
+			strings.TrimPrefix(own.(string), "session_"),
+		} {
 			revoke(phone, id).named("%q", id).fails(t, "revokeSession", "sessionId:NOT_FOUND")
 		}
 
@@ -102,7 +108,10 @@ func TestRemainingAPITokensAreListed(t *testing.T) {
 		token := c.createToken("READ", "WRITE")
 		a.owner("other@example.com").createToken("READ")
 		a.with(token.secret, `{ viewer { id } }`).ok(t, "")
-		want := []any{map[string]any{"id": token.id, "name": "test", "scopes": []any{"READ", "WRITE"}, "hint": token.secret[len(token.secret)-4:], "lastUsedAt": "2026-11-20T09:30:00Z"}}
+		want := []any{map[string]any{
+			"id": token.id, "name": "test", "scopes": []any{"READ", "WRITE"}, "hint": token.secret[len(token.secret)-4:],
+			"lastUsedAt": "2026-11-20T09:30:00Z",
+		}}
 
 		change := `mutation($current: String!, $password: String!) { changePassword(input: {currentPassword: $current, password: $password}) ` + fields
 		if got := c.query(change, "current", "wrong password", "password", "a new password"); !reflect.DeepEqual(got.at("changePassword.apiTokens"), []any{}) {

@@ -93,7 +93,9 @@ func TestSharedLinkOrigins(t *testing.T) {
 				named("%q", origins).fails(t, "createSharedLink", want).has(t, "createSharedLink.token", nil)
 		}
 
-		got := c.done("createSharedLink", "siteId", site, "name", "link", "origins", []string{"https://B.example/", "http://localhost:3000", "https://b.example:443"})
+		got := c.done("createSharedLink", "siteId", site, "name", "link", "origins", []string{
+			"https://B.example/", "http://localhost:3000", "https://b.example:443",
+		})
 		if got.at("createSharedLink.sharedLink.origins.0") != "http://localhost:3000" || got.at("createSharedLink.sharedLink.origins.1") != "https://b.example" ||
 			got.at("createSharedLink.sharedLink.origins.2") != nil {
 			t.Errorf("origins: %s", got.Body)

@@ -42,9 +42,15 @@ func TestSiteSettings(t *testing.T) {
 		{"updateSite", `automaticEvents: false`, "", "automaticEvents", false},
 		{"updateSite", `excludedAddresses: ["2001:db8::1", "192.0.2.7", "198.51.100.9/24", "::ffff:192.0.2.7"]`, "", "excludedAddresses",
 			list("192.0.2.7/32", "198.51.100.0/24", "2001:db8::1/128")},
-		{"updateSite", `name: "", excludedAddresses: ["x"], measureSiteSearch: false`, "name:INVALID_NAME excludedAddresses.0:INVALID_NETWORK", "measureSiteSearch", true},
+		{
+			mutation: "updateSite", input: `name: "", excludedAddresses: ["x"], measureSiteSearch: false`,
+			wrong: "name:INVALID_NAME excludedAddresses.0:INVALID_NETWORK", field: "measureSiteSearch", want: true,
+		},
 		{"updateSite", `excludedAddresses: ["10.0.0.0/33"]`, "excludedAddresses.0:INVALID_NETWORK", "", nil},
-		{"updateSite", `excludedAddresses: ["192.0.2.1", "x", "10.0.0.0/8", ""]`, "excludedAddresses.1:INVALID_NETWORK excludedAddresses.3:INVALID_NETWORK", "", nil},
+		{
+			mutation: "updateSite", input: `excludedAddresses: ["192.0.2.1", "x", "10.0.0.0/8", ""]`,
+			wrong: "excludedAddresses.1:INVALID_NETWORK excludedAddresses.3:INVALID_NETWORK", field: "", want: nil,
+		},
 		{"updateSite", `excludedAddresses: [` + strings.Repeat(`"x", `, 100) + `]`, wrongItems("excludedAddresses", "INVALID_NETWORK"), "", nil},
 		{"updateSite", `excludedAddresses: ["::ffff:198.51.100.0/120"]`, "", "excludedAddresses", list("198.51.100.0/24")},
 		{"updateSite", `excludedAddresses: ["::ffff:0.0.0.0/90"]`, "excludedAddresses.0:INVALID_NETWORK", "", nil},
@@ -83,7 +89,11 @@ func TestSiteSettings(t *testing.T) {
 		{"setConversionWebhook", `url: "https://example.com/other"`, "", "conversionWebhookSigned", true},
 		{"setConversionWebhook", `url: "http://", secret: "a\u0000"`, "url:INVALID_URL secret:INVALID_SECRET", "", nil},
 		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 257) + `"`, "secret:INVALID_SECRET", "", nil},
-		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 256) + `"`, "", "conversionWebhookUrl", "https://example.com/"},
+		{
+			mutation: "setConversionWebhook",
+			input:    `url: "https://example.com/", secret: "` + strings.Repeat("ü", 256) + `"`, wrong: "",
+			field: "conversionWebhookUrl", want: "https://example.com/",
+		},
 		{"setConversionWebhook", `url: "https://example.com/", secret: ""`, "", "conversionWebhookSigned", false},
 		{"setConversionWebhook", `secret: "another secret!!"`, "", "conversionWebhookUrl", "https://example.com/"},
 		{"setConversionWebhook", `secret: "a"`, "secret:SECRET_TOO_SHORT", "", nil},
@@ -559,7 +569,9 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 			equal(t, got.at(fmt.Sprintf("sites.edges.%d.node.lastHitAt", i)), want, "site %d", i)
 		}
 
-		if lines := got.at("sites.edges.0.node.cspLines"); !reflect.DeepEqual(lines, []any{"script-src https://stats.example.net", "connect-src https://stats.example.net"}) {
+		if lines := got.at("sites.edges.0.node.cspLines"); !reflect.DeepEqual(lines, []any{
+			"script-src https://stats.example.net", "connect-src https://stats.example.net",
+		}) {
 			t.Errorf("policy %v", lines)
 		}
 	})

@@ -229,7 +229,9 @@ func storeCountries(t *testing.T, d *db.DB, a *app, site string) {
 				visitors++
 				key := segment.VisitKey{Visitor: model.VisitorID{visitors}, N: 1}
 				view := segment.View{VisitKey: key, At: at, ID: int64(visitors), Path: "/", Width: model.UnknownWidth}
-				rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct", Client: model.Client{Country: country}})
+				rows.Visits = append(rows.Visits, segment.Visit{
+					VisitKey: key, StartedAt: at, Channel: "direct", Client: model.Client{Country: country},
+				})
 				rows.Views = append(rows.Views, view)
 				if country == "LI" {
 					view.ID, view.Path = 1_000, "/secret"

@@ -42,7 +42,9 @@ func TestSuspendedAccount(t *testing.T) {
 		owner, id := tenant.owner, tenant.ids["accountId"]
 		own := operator.query(`{ viewer { account { id } } }`).at("viewer.account.id")
 
-		for reason, want := range map[string]string{"": "reason:INVALID_TEXT", "a\nb": "reason:INVALID_TEXT", strings.Repeat("x", 501): "reason:INVALID_TEXT"} {
+		for reason, want := range map[string]string{
+			"": "reason:INVALID_TEXT", "a\nb": "reason:INVALID_TEXT", strings.Repeat("x", 501): "reason:INVALID_TEXT",
+		} {
 			operator.do("suspendAccount", "accountId", id, "reason", reason).
 				named("the reason %q", reason).fails(t, "suspendAccount", want)
 		}

@@ -31,7 +31,10 @@ func TestRestrictedTokenIsolation(t *testing.T) {
 	fields, operation := byID()
 
 	// What is the site's own, by the name of the id.
-	ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId", "importId", "importJobId", "alertChannelId", "alertMessageId"}
+	ofSite := []string{
+		"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId",
+		"importId", "importJobId", "alertChannelId", "alertMessageId",
+	}
 
 	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		first := a.tenant("first.example")

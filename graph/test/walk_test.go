@@ -331,7 +331,10 @@ func (a *app) storePages(t *testing.T, site, path string) {
 			{VisitKey: key, At: at, ID: int64(1<<40 + a.siteNumber(site)), Path: "/", Width: model.UnknownWidth},
 			{VisitKey: key, At: at, ID: int64(2<<40 + a.siteNumber(site)), Path: path, Width: model.UnknownWidth},
 		},
-		Events: []segment.Event{{VisitKey: key, At: at, ID: int64(3<<40 + a.siteNumber(site)), Name: "signup", Path: path, Properties: `{"plan":"5"}`}},
+		Events: []segment.Event{{
+			VisitKey: key, At: at, ID: int64(3<<40 + a.siteNumber(site)), Name: "signup", Path: path,
+			Properties: `{"plan":"5"}`,
+		}},
 	}
 	must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), rows))
 }

@@ -70,7 +70,10 @@ func testAttack(t *testing.T, group, engine string, got map[string]string) {
 			t.Errorf("%s: the attacker got %q, want %q", name, one.Label("got"), want)
 		}
 
-		for _, unit := range []string{"before-p99-ms", "during-p99-ms", "after-p99-ms", "sent-calls", "reports", "reports-p95-ms", "server-memory-B"} {
+		for _, unit := range []string{
+			"before-p99-ms", "during-p99-ms", "after-p99-ms", "sent-calls", "reports", "reports-p95-ms",
+			"server-memory-B",
+		} {
 			if one.Get(unit) <= 0 {
 				t.Errorf("%s: no %s:\n%s", name, unit, out)
 			}

@@ -21,7 +21,10 @@ func TestFleet(t *testing.T) {
 		testkit.Missing(t, "haproxy is not installed")
 	}
 
-	c := scenario.Fleet{Private: scenario.Private{Program: tallygate(t)}, Nodes: 2, Connections: 16, Mix: "realistic", Rounds: 1, Duration: time.Second, Kills: 1}
+	c := scenario.Fleet{
+		Private: scenario.Private{Program: tallygate(t)}, Nodes: 2, Connections: 16, Mix: "realistic", Rounds: 1,
+		Duration: time.Second, Kills: 1,
+	}
 	testkit.NoError(t, c.Validate())
 	o, err := c.Play(t.Context(), io.Discard)
 	testkit.NoError(t, err)

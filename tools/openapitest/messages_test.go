@@ -41,7 +41,9 @@ func TestWebhookDocuments(t *testing.T) {
 		if m.Kind == model.DeliveryDailyExport {
 			event = "the day"
 		}
-		want = append(want, strings.Join([]string{m.Name, "`" + m.BodyType() + "`", event, "`" + m.Webhook + "`", quoted(m.Fields), quoted(m.Optional)}, " | "))
+		want = append(want, strings.Join([]string{
+			m.Name, "`" + m.BodyType() + "`", event, "`" + m.Webhook + "`", quoted(m.Fields), quoted(m.Optional),
+		}, " | "))
 	}
 	if rows := tableRows(string(page), "| message |"); !slices.Equal(rows, want) {
 		t.Errorf("the table of docs/owner/webhooks.md is\n%s\nwant\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))

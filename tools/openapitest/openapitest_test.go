@@ -73,27 +73,57 @@ var exchanges = []struct {
 
 	{"a success without the site key", `POST /collect.php {"t":"pageview"}`, answer{204, varies, ""}, "k"},
 	{"a success with a wrong type", `POST /collect.php {"k":7,"t":"pageview"}`, answer{204, varies, ""}, "k"},
-	{"an optional wrong type", "POST /collect.php " + strings.Replace(pageview, "{", `{"w":"wide","u":{"source":7},"y":0,`, 1), answer{204, varies, ""}, ""},
+	{
+		name:   "an optional wrong type",
+		call:   "POST /collect.php " + strings.Replace(pageview, "{", `{"w":"wide","u":{"source":7},"y":0,`, 1),
+		answer: answer{204, varies, ""}, want: "",
+	},
 	{"an infinite number", "POST /collect.php " + strings.Replace(pageview, "{", `{"ms":1e999,`, 1), answer{204, varies, ""}, ""},
 	{"a refusal without the site key", `POST /collect.php {"t":"pageview"}`, answer{404, isJSON, `{"error":"unknown_site_key"}`}, ""},
 
 	{"another method", "PUT /collect.php", answer{405, isJSON + "Allow: POST", `{"error":"method_not_allowed"}`}, ""},
 	{"no Allow", "PUT /collect.php", answer{405, isJSON, `{"error":"method_not_allowed"}`}, `"Allow" missing`},
 	{"another method as a success", "PUT /collect.php", answer{204, varies, ""}, "not listed"},
-	{"a method that the path has", "GET /siteverify", answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`}, ""},
-	{"a method that the path answers", "PUT /siteverify", answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`}, ""},
+	{
+		name: "a method that the path has", call: "GET /siteverify",
+		answer: answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`},
+		want:   "",
+	},
+	{
+		name: "a method that the path answers", call: "PUT /siteverify",
+		answer: answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`},
+		want:   "",
+	},
 	{"both forms", "GET /siteverify", answer{200, isJSON + "Cache-Control: no-store", `{"success":true,"error-codes":[]}`}, "oneOf"},
 
-	{"another method of another captcha's path", "PUT /1/siteverify", answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`}, ""},
-	{"a token with the sitekey", `POST /api/v1/pow/siteverify {"sitekey":"` + sitekey + `","key":"x","secret":"s","token":"t"}`, answer{200, isJSON, verification}, ""},
-	{"a token with key", `POST /api/v1/pow/siteverify {"sitekey":"","key":"` + sitekey + `","secret":"s","token":"t"}`, answer{200, isJSON, verification}, ""},
+	{
+		name: "another method of another captcha's path", call: "PUT /1/siteverify",
+		answer: answer{200, isJSON + "Cache-Control: no-store", `{"success":false,"error-codes":["bad-request"]}`},
+		want:   "",
+	},
+	{
+		name:   "a token with the sitekey",
+		call:   `POST /api/v1/pow/siteverify {"sitekey":"` + sitekey + `","key":"x","secret":"s","token":"t"}`,
+		answer: answer{200, isJSON, verification}, want: "",
+	},
+	{
+		name:   "a token with key",
+		call:   `POST /api/v1/pow/siteverify {"sitekey":"","key":"` + sitekey + `","secret":"s","token":"t"}`,
+		answer: answer{200, isJSON, verification}, want: "",
+	},
 	{"a token without a sitekey", `POST /api/v1/pow/siteverify {"sitekey":"","secret":"s","token":"t"}`, answer{200, isJSON, verification}, "anyOf"},
 	{"a token with a wrong key", `POST /api/v1/pow/siteverify {"key":"x","secret":"s","token":"t"}`, answer{200, isJSON, verification}, "anyOf"},
 
 	{"recorded", `POST /server.php {"event":"x","ip":"::1","user_agent":"x"}`, answer{200, isJSON, `{"status":"recorded"}`}, ""},
 	{"recorded without ip", `POST /server.php {"event":"x","user_agent":"x"}`, answer{200, isJSON, `{"status":"recorded"}`}, "ip"},
-	{"recorded with a reason", `POST /server.php {"event":"x","ip":"::1","user_agent":"x"}`, answer{200, isJSON, `{"status":"recorded","reason":"bot"}`}, "oneOf"},
-	{"an unknown reason", `POST /server.php {"event":"x","ip":"::1","user_agent":"x"}`, answer{200, isJSON, `{"status":"ignored","reason":"mood"}`}, "oneOf"},
+	{
+		name: "recorded with a reason", call: `POST /server.php {"event":"x","ip":"::1","user_agent":"x"}`,
+		answer: answer{200, isJSON, `{"status":"recorded","reason":"bot"}`}, want: "oneOf",
+	},
+	{
+		name: "an unknown reason", call: `POST /server.php {"event":"x","ip":"::1","user_agent":"x"}`,
+		answer: answer{200, isJSON, `{"status":"ignored","reason":"mood"}`}, want: "oneOf",
+	},
 
 	{"a challenge", `POST /api/v1/pow/config {"sitekey":"` + sitekey + `"}`,
 		answer{200, isJSON + varies, challenge + strings.Repeat("a", 214) + `","salt":"aaaaaaaaaaaaaaaaaaaaaa","difficulty":16}`}, ""},

@@ -148,9 +148,12 @@ func TestReport(t *testing.T) {
 		{
 			name:       "a test that -short leaves out is no skip, even in CI",
 			recordings: []string{"passes", "left"}, ci: true, good: true,
-			last:  "10 passed, 0 failed, 0 skipped",
-			wants: []string{"1 tests are left to make test-citus", "1 tests are left to make test-all", "   2.5 s example.test/rec/left TestBrowser\n"},
-			not:   []string{"skipped: "},
+			last: "10 passed, 0 failed, 0 skipped",
+			wants: []string{
+				"1 tests are left to make test-citus", "1 tests are left to make test-all",
+				"   2.5 s example.test/rec/left TestBrowser\n",
+			},
+			not: []string{"skipped: "},
 		},
 		{
 			name:       "no tests",

@@ -20,7 +20,10 @@ func TestSitesFileKeepsTexts(t *testing.T) {
 	for _, text := range texts {
 		want := sitesFile{Account: "a@example.com", Sites: []siteFile{{
 			Domain: "example.com", SiteUpdate: sites.SiteUpdate{Name: &text, KeyEvents: &[]string{text, text}},
-			Segments:    &[]segmentFile{{Name: text, Filters: []filterFile{{Dimension: "PAGE", Operator: "IS", Values: []string{text}, Property: text}}}},
+			Segments: &[]segmentFile{{
+				Name:    text,
+				Filters: []filterFile{{Dimension: "PAGE", Operator: "IS", Values: []string{text}, Property: text}},
+			}},
 			Annotations: &[]annotationFile{{Day: "2026-11-20", Text: text}},
 		}}}
 

@@ -17,7 +17,10 @@ func TestTLS(t *testing.T) {
 		host []string
 	}{
 		{args: base + " " + analytics, host: []string{"app.example.com", "stats.example.com"}},
-		{args: base + " " + analytics + " --captcha-url=https://Captcha.example.com:8443", host: []string{"app.example.com", "stats.example.com", "captcha.example.com"}},
+		{
+			args: base + " " + analytics + " --captcha-url=https://Captcha.example.com:8443",
+			host: []string{"app.example.com", "stats.example.com", "captcha.example.com"},
+		},
 		{args: "--roles=data " + analytics, host: []string{"stats.example.com"}},
 		{args: "--roles=control " + base + " " + analytics, host: []string{"app.example.com"}},
 		{args: base + " " + analytics + " --tls-email=a@example.com --tls-acme-directory=https://ca.internal:9000/acme/directory",
@@ -26,7 +29,10 @@ func TestTLS(t *testing.T) {
 		{args: analytics, want: "auto requires --base-url"},
 		{args: base, want: "auto requires --analytics-url"},
 		{args: base + " --analytics-url=http://stats.example.com", want: "TALLYGATE_ANALYTICS_URL to begin with https://"},
-		{args: base + " --analytics-url=https://app.example.com:8443", want: "a host for TALLYGATE_ANALYTICS_URL that differs from TALLYGATE_BASE_URL"},
+		{
+			args: base + " --analytics-url=https://app.example.com:8443",
+			want: "a host for TALLYGATE_ANALYTICS_URL that differs from TALLYGATE_BASE_URL",
+		},
 		{args: base + " " + analytics + " --captcha-url=https://APP.example.com", want: "a host for TALLYGATE_CAPTCHA_URL that differs"},
 		{args: base + " --analytics-url=https://192.0.2.1", want: `"192.0.2.1" is none`},
 		{args: base + " --analytics-url=https://[2001:db8::1]", want: `"2001:db8::1" is none`},

@@ -283,8 +283,11 @@ func TestGoatCounterFaults(t *testing.T) {
 		change func(*http.Request, string) (string, int)
 		want   string
 	}{
-		"time zone":    {replace("me", ".UTC", "DE.Europe/Berlin"), `the token's user has the time zone "DE.Europe/Berlin"`},
-		"permission":   {all(`{"error":"requires 'stats' permissions"}`, http.StatusForbidden), `api/v0/me: status 403: "{\"error\":\"requires 'stats'`},
+		"time zone": {replace("me", ".UTC", "DE.Europe/Berlin"), `the token's user has the time zone "DE.Europe/Berlin"`},
+		"permission": {
+			change: all(`{"error":"requires 'stats' permissions"}`, http.StatusForbidden),
+			want:   `api/v0/me: status 403: "{\"error\":\"requires 'stats'`,
+		},
 		"redirect":     {all("", http.StatusFound), "api/v0/me: status 302"},
 		"no JSON":      {all("<html>", http.StatusOK), "api/v0/me: not an answer of GoatCounter's API: invalid character"},
 		"rate limit":   {all("", http.StatusTooManyRequests), "api/v0/me: GoatCounter refuses calls for its rate limit"},
@@ -298,9 +301,12 @@ func TestGoatCounterFaults(t *testing.T) {
 		"scheme":       {replace("stats/toprefs", `"ref_scheme":"o"`, `"ref_scheme":"z"`), `referrer scheme cannot be "z"`},
 		"browsers":     {replace("stats/browsers", `"count":`, `"count":-`), `the count of "Firefox" in browsers of 2026-02-01 is not a number`},
 		"more places":  {instead("stats/locations", `{"stats":[],"more":true}`), "GoatCounter lists more than 0 locations on 2026-02-01"},
-		"no events":    {replace("stats/toprefs", `"count":4,`, `"count":0,`), `more events than hits have the referrer "https://blog.example.org/post/7"`},
-		"many":         {replace("stats/toprefs", `"more":false`, `"more":true`), "stats/toprefs?"},
-		"no days":      {replace("stats/total", "2026-02-", "2026-03-"), "nothing to import: 4 rows are of days from 2026-02-05 on"},
+		"no events": {
+			change: replace("stats/toprefs", `"count":4,`, `"count":0,`),
+			want:   `more events than hits have the referrer "https://blog.example.org/post/7"`,
+		},
+		"many":    {replace("stats/toprefs", `"more":false`, `"more":true`), "stats/toprefs?"},
+		"no days": {replace("stats/total", "2026-02-", "2026-03-"), "nothing to import: 4 rows are of days from 2026-02-05 on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := importer.FetchGoatCounter(t.Context(), goatServer(t, test.change).URL, goatToken, time.UTC, goatOptions())

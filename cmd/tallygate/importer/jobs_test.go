@@ -179,7 +179,10 @@ func TestJobFailures(t *testing.T) {
 		code, in      string
 		line          int
 	}{
-		"damaged": {model.ImportPlausible, "imported_visitors.csv", visitors + "2026-02-01,x,2,0,1\n", model.ImportDamaged, "imported_visitors.csv", 2},
+		"damaged": {
+			source: model.ImportPlausible, file: "imported_visitors.csv", content: visitors + "2026-02-01,x,2,0,1\n",
+			code: model.ImportDamaged, in: "imported_visitors.csv", line: 2,
+		},
 		"archive": {model.ImportPlausible, "export.zip", "PK\x03\x04 cut off", model.ImportDamaged, "export.zip", 0},
 		"product": {model.ImportUmami, "imported_visitors.csv", visitors + "2026-02-01,1,2,0,1\n", model.ImportDamaged, "imported_visitors.csv", 1},
 		"nothing": {model.ImportPlausible, "imported_visitors.csv", visitors, model.ImportNothing, "", 0},

@@ -67,7 +67,10 @@ var stored = regexp.MustCompile(`^/(?:[!-$&-;=@-\[\]_a-z~]|%[0-9A-Fa-f]{2})*$`)
 // FuzzPaths checks that a path has the form of location.pathname, and stays as it is when it is imported
 // again.
 func FuzzPaths(f *testing.F) {
-	for _, page := range []string{"/café menu", "https://a.example/b?c#d", "/%", "/a/../%2e/b", `\a`, "/%2%35", "x\x00\xff", "/" + strings.Repeat("é ", 2_000)} {
+	for _, page := range []string{
+		"/café menu", "https://a.example/b?c#d", "/%", "/a/../%2e/b", `\a`, "/%2%35", "x\x00\xff",
+		"/" + strings.Repeat("é ", 2_000),
+	} {
 		f.Add(page)
 	}
 	f.Fuzz(func(t *testing.T, page string) {

@@ -38,10 +38,16 @@ func TestServices(t *testing.T) {
 			"imported_visitors.csv": visitors,
 			"imported_custom_events.csv": "date,name,link_url,path,visitors,events\n2026-02-01,Регистрация,,,3,4\n2026-02-01,Покупка,,,1,2\n" +
 				"2026-02-01,Sign up,,,1,1\n2026-02-01,sign_up,,,1,1\n2026-02-01,(none),,,1,1\n",
-		}, scan.Event, map[string]counts{"xn--80affnb7bdhj6b9f": {3, 0, 0, 0, 0, 4}, "xn--80ataoec1a": {1, 0, 0, 0, 0, 2}, "sign_up": {2, 0, 0, 0, 0, 2}},
+		}, scan.Event, map[string]counts{
+			"xn--80affnb7bdhj6b9f": {3, 0, 0, 0, 0, 4}, "xn--80ataoec1a": {1, 0, 0, 0, 0, 2},
+			"sign_up": {2, 0, 0, 0, 0, 2},
+		},
 			[]model.ImportNote{
 				{Code: model.NoteEmptyRows, Count: 1, Column: "name"},
-				{Code: model.NoteEventNames, Count: 2, Events: []model.ImportedEvent{{Name: "Покупка", As: "xn--80ataoec1a"}, {Name: "Регистрация", As: "xn--80affnb7bdhj6b9f"}}},
+				{
+					Code: model.NoteEventNames, Count: 2,
+					Events: []model.ImportedEvent{{Name: "Покупка", As: "xn--80ataoec1a"}, {Name: "Регистрация", As: "xn--80affnb7bdhj6b9f"}},
+				},
 			}},
 		"Umami": {model.ImportUmami, map[string]string{
 			"website_event.csv": "website_id,session_id,visit_id,url_path,url_query,referrer_domain,referrer_path,utm_source,utm_campaign,event_type,event_name,created_at,browser\n" +
@@ -143,7 +149,9 @@ func TestManyNames(t *testing.T) {
 	for i := range 30 {
 		events += fmt.Sprintf("2026-02-01,Кнопка %02d %s,1,1\n", i, strings.Repeat("я", 200))
 	}
-	r, err := importer.Read(model.ImportPlausible, []string{file(t, "imported_visitors.csv", rows), file(t, "imported_custom_events.csv", events)}, everyDay)
+	r, err := importer.Read(model.ImportPlausible, []string{
+		file(t, "imported_visitors.csv", rows), file(t, "imported_custom_events.csv", events),
+	}, everyDay)
 	testkit.NoError(t, err)
 	if len(r.Notes) != 1 || r.Notes[0].Count != 30 || len(r.Notes[0].Events) != model.MaxNoteEvents || len([]rune(r.Notes[0].Events[0].Name)) != 100 {
 		t.Errorf("notes %+v", r.Notes)

@@ -302,7 +302,11 @@ func TestDoctorMail(t *testing.T) {
 	t.Parallel()
 
 	find(t, []fault{
-		{"it does not run", set("SMTP_URL", "smtp://localhost:1", "MAIL_FROM", "a@example.com", "BASE_URL", "http://localhost:1"), []string{"error mail-server"}},
+		{
+			name:  "it does not run",
+			plant: set("SMTP_URL", "smtp://localhost:1", "MAIL_FROM", "a@example.com", "BASE_URL", "http://localhost:1"),
+			want:  []string{"error mail-server"},
+		},
 		{"it has no TLS", func(i *installation) { i.mailServer(false) }, []string{"error mail-server"}},
 		{"its certificate is not trusted", func(i *installation) {
 			i.mailServer(true)

@@ -535,7 +535,10 @@ func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 	for name, additions := range map[string]func() []string{
 		"nginx": func() []string {
 			const line = "\tproxy_set_header X-Forwarded-For $remote_addr;\n"
-			return []string{line, addedLine(t, "set_real_ip_from 198.51.100.7;") + "\n" + addedLine(t, "real_ip_header X-Forwarded-For;") + "\n" + line}
+			return []string{
+				line,
+				addedLine(t, "set_real_ip_from 198.51.100.7;") + "\n" + addedLine(t, "real_ip_header X-Forwarded-For;") + "\n" + line,
+			}
 		},
 		"haproxy": func() []string {
 			const line = "http-request set-header X-Forwarded-For %[src]\n"

@@ -18,7 +18,10 @@ import (
 func TestNotifyManager(t *testing.T) {
 	t.Parallel()
 
-	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "notify"), "abstract": "@tallygate-" + filepath.Base(t.TempDir()) + dbtest.FreeAddress(t)} {
+	for name, address := range map[string]string{
+		"file":     filepath.Join(t.TempDir(), "notify"),
+		"abstract": "@tallygate-" + filepath.Base(t.TempDir()) + dbtest.FreeAddress(t),
+	} {
 		t.Run(name, func(t *testing.T) {
 			socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
 			testkit.NoError(t, err)

@@ -134,7 +134,10 @@ func TestCustom(t *testing.T) {
 		{"the last of a key that came three times", `{"a":1,"a":{"b":1},"a":2,"b":3}`, `{"a":2,"b":3}`},
 		{"the last of each of 40 keys that came twice", twice(40), ones(40)},
 		{"keys that are equal but for NUL", `{"a":1,"a\u0000":2}`, `{"a":1,"a` + "\ufffd" + `":2}`},
-		{"keys that are equal but for NUL and U+FFFD", `{"a\u0000":1,"a\ufffd":2,"a\u0000":3}`, `{"a` + "\ufffd\ufffd" + `":2,"a` + "\ufffd" + `":3}`},
+		{
+			rule: "keys that are equal but for NUL and U+FFFD", properties: `{"a\u0000":1,"a\ufffd":2,"a\u0000":3}`,
+			want: `{"a` + "\ufffd\ufffd" + `":2,"a` + "\ufffd" + `":3}`,
+		},
 		{"keys that are equal but for half surrogates", `{"\ud800":1,"\ud801":2,"\ud800":3}`, `{"` + "\ufffd\ufffd" + `":2,"` + "\ufffd" + `":3}`},
 		{"as many keys as may become equal", halves(8), `{"` + "\ufffd" + `":0,"` + "\ufffd\ufffd" + `":1,"` + strings.Repeat("\ufffd", 3) + `":2,"` +
 			strings.Repeat("\ufffd", 4) + `":3,"` + strings.Repeat("\ufffd", 5) + `":4,"` + strings.Repeat("\ufffd", 6) + `":5,"` +
@@ -162,11 +165,18 @@ func TestCustom(t *testing.T) {
 		{"4,096 bytes that grow when repaired", strings.Replace(longest, "x", "\xff", 1), ""},
 		{"4,096 bytes and white space", strings.Replace(longest, "{", "{ \n", 1), longest},
 		{"escaped letters count as UTF-8", `{"a":"` + strings.Repeat(`\u00e9`, 1_000) + `"}`, `{"a":"` + strings.Repeat("é", 1_000) + `"}`},
-		{"4,096 bytes of umlauts, escaped", `{"ab":"` + strings.Repeat(`\u00e9`, (4_096-9)/2) + `x"}`, `{"ab":"` + strings.Repeat("é", (4_096-9)/2) + `x"}`},
+		{
+			rule:       "4,096 bytes of umlauts, escaped",
+			properties: `{"ab":"` + strings.Repeat(`\u00e9`, (4_096-9)/2) + `x"}`,
+			want:       `{"ab":"` + strings.Repeat("é", (4_096-9)/2) + `x"}`,
+		},
 		{"4,097 bytes of umlauts, escaped", `{"a":"` + strings.Repeat(`\u00e9`, (4_096-8)/2) + `x"}`, ""},
 		{"values that came again do not count", strings.Replace(longest, "{", `{"text":1,`, 1), longest},
 		{"a number beyond a double", `{"a":1e400,"b":[-1E+309],"c":1.7e308}`, `{"a":"1e400","b":["-1E+309"],"c":1.7e308}`},
-		{"a number that a double takes for 0", `{"a":1e-400,"b":0e-400,"c":-0.0e999,"d":5e-324}`, `{"a":"1e-400","b":0e-400,"c":-0.0e999,"d":5e-324}`},
+		{
+			rule: "a number that a double takes for 0", properties: `{"a":1e-400,"b":0e-400,"c":-0.0e999,"d":5e-324}`,
+			want: `{"a":"1e-400","b":0e-400,"c":-0.0e999,"d":5e-324}`,
+		},
 		{"a number of 400 digits", `{"a":` + strings.Repeat("9", 400) + `}`, `{"a":"` + strings.Repeat("9", 400) + `"}`},
 		{"a number of 400 decimals", `{"a":0.` + strings.Repeat("9", 400) + `}`, `{"a":0.` + strings.Repeat("9", 400) + `}`},
 		{"4,097 bytes, not JSON", strings.Repeat("[", 4_097), ""},
@@ -214,7 +224,11 @@ func nested(depth int) string {
 func TestAutomatic(t *testing.T) {
 	for _, test := range []struct{ rule, name, properties, want string }{
 		{"outbound_click: host", "outbound_click", `{"host":"partner.example"}`, `{"host":"partner.example"}`},
-		{"outbound_click: others go", "outbound_click", `{"url":"https://partner.example/me","host":"partner.example","text":"Jane"}`, `{"host":"partner.example"}`},
+		{
+			rule: "outbound_click: others go", name: "outbound_click",
+			properties: `{"url":"https://partner.example/me","host":"partner.example","text":"Jane"}`,
+			want:       `{"host":"partner.example"}`,
+		},
 		{"outbound_click: normalised", "outbound_click", `{"host":"WWW.Partner.Example.:8443"}`, `{"host":"www.partner.example"}`},
 		{"outbound_click: internationalised", "outbound_click", `{"host":"bücher.test"}`, `{"host":"xn--bcher-kva.test"}`},
 		{"outbound_click: an address", "outbound_click", `{"host":"192.0.2.1"}`, `{"host":"192.0.2.1"}`},
@@ -222,7 +236,10 @@ func TestAutomatic(t *testing.T) {
 		{"outbound_click: an address", "outbound_click", `{"host":"https://Partner.Example:8443/users/jane?x"}`, `{"host":"partner.example"}`},
 		{"outbound_click: an address of another scheme", "outbound_click", `{"host":"ftp://partner.example/x"}`, `{"host":"partner.example"}`},
 		{"outbound_click: an address without scheme", "outbound_click", `{"host":"//partner.example/x"}`, `{"host":"partner.example"}`},
-		{"outbound_click: an address within a path", "outbound_click", `{"host":"partner.example/to?https://shop.example/"}`, `{"host":"partner.example"}`},
+		{
+			rule: "outbound_click: an address within a path", name: "outbound_click",
+			properties: `{"host":"partner.example/to?https://shop.example/"}`, want: `{"host":"partner.example"}`,
+		},
 		{"outbound_click: a path", "outbound_click", `{"host":"/pricing"}`, ""},
 		{"outbound_click: a mail address", "outbound_click", `{"host":"mailto:jane@partner.example"}`, ""},
 		{"outbound_click: an address with credentials", "outbound_click", `{"host":"https://jane:pw@partner.example/"}`, ""},
@@ -250,9 +267,21 @@ func TestAutomatic(t *testing.T) {
 		{"scroll: wrong type", "scroll", `{"percent":"90"}`, ""},
 		{"scroll: others go", "scroll", `{"percent":90,"path":"/","x":{"y":[]}}`, `{"percent":90}`},
 		{"site_search: term", "site_search", `{"term":"red shoes"}`, `{"term":"red shoes"}`},
-		{"site_search: 100 characters", "site_search", `{"term":"` + strings.Repeat("ü", 100) + `"}`, `{"term":"` + strings.Repeat("ü", 100) + `"}`},
-		{"site_search: 101 characters are cut", "site_search", `{"term":"` + strings.Repeat("ü", 101) + `"}`, `{"term":"` + strings.Repeat("ü", 100) + `"}`},
-		{"site_search: made storable before it is cut", "site_search", `{"term":"\u0000` + strings.Repeat("x", 101) + `"}`, `{"term":"` + "\ufffd" + strings.Repeat("x", 99) + `"}`},
+		{
+			rule: "site_search: 100 characters", name: "site_search",
+			properties: `{"term":"` + strings.Repeat("ü", 100) + `"}`,
+			want:       `{"term":"` + strings.Repeat("ü", 100) + `"}`,
+		},
+		{
+			rule: "site_search: 101 characters are cut", name: "site_search",
+			properties: `{"term":"` + strings.Repeat("ü", 101) + `"}`,
+			want:       `{"term":"` + strings.Repeat("ü", 100) + `"}`,
+		},
+		{
+			rule: "site_search: made storable before it is cut", name: "site_search",
+			properties: `{"term":"\u0000` + strings.Repeat("x", 101) + `"}`,
+			want:       `{"term":"` + "\ufffd" + strings.Repeat("x", 99) + `"}`,
+		},
 		{"site_search: the last of a key that came twice", "site_search", `{"term":"a","term":"b"}`, `{"term":"b"}`},
 		{"site_search: wrong type", "site_search", `{"term":7}`, ""},
 		{"site_search: others go", "site_search", `{"q":"a","term":"b","results":3}`, `{"term":"b"}`},
@@ -455,28 +484,69 @@ func TestEcommerce(t *testing.T) {
 		{"transaction_id is a large number", "purchase", `{"transaction_id":12345678901234567890123,"currency":"EUR","value":1}`,
 			event.Accepted{Name: "purchase", Value: 1_000_000, Currency: "EUR", TransactionID: "12345678901234567890123"}},
 		{"item_id is a number", "add_to_cart", `{"item_id":7}`, event.Accepted{Name: "add_to_cart", Properties: `{"item_id":"7"}`}},
-		{"item_name is a number", "view_item", `{"item_id":"1","item_name":4711}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1","item_name":"4711"}`}},
-		{"item_name as sent", "view_item", `{"item_id":"1","item_name":"a\tb"}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1","item_name":"a\tb"}`}},
+		{
+			rule: "item_name is a number", name: "view_item", properties: `{"item_id":"1","item_name":4711}`,
+			want: event.Accepted{Name: "view_item", Properties: `{"item_id":"1","item_name":"4711"}`},
+		},
+		{
+			rule: "item_name as sent", name: "view_item", properties: `{"item_id":"1","item_name":"a\tb"}`,
+			want: event.Accepted{Name: "view_item", Properties: `{"item_id":"1","item_name":"a\tb"}`},
+		},
 		{"item_id of 200 characters", "view_item", `{"item_id":"` + strings.Repeat("ü", 200) + `"}`,
 			event.Accepted{Name: "view_item", Properties: `{"item_id":"` + strings.Repeat("ü", 200) + `"}`}},
 		{"item_name is cut to 200 characters", "view_item", `{"item_id":"1","item_name":"` + strings.Repeat("ü", 201) + `"}`,
 			event.Accepted{Name: "view_item", Properties: `{"item_id":"1","item_name":"` + strings.Repeat("ü", 200) + `"}`}},
-		{"item_name may be empty", "view_item", `{"item_id":"1","item_name":""}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1","item_name":""}`}},
-		{"price to 6 decimals", "view_item", `{"item_id":"1","price":0.12345678}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1","price":0.123457}`}},
-		{"price 1e12", "view_item", `{"item_id":"1","price":1e12}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1","price":1000000000000}`}},
+		{
+			rule: "item_name may be empty", name: "view_item", properties: `{"item_id":"1","item_name":""}`,
+			want: event.Accepted{Name: "view_item", Properties: `{"item_id":"1","item_name":""}`},
+		},
+		{
+			rule: "price to 6 decimals", name: "view_item", properties: `{"item_id":"1","price":0.12345678}`,
+			want: event.Accepted{Name: "view_item", Properties: `{"item_id":"1","price":0.123457}`},
+		},
+		{
+			rule: "price 1e12", name: "view_item", properties: `{"item_id":"1","price":1e12}`,
+			want: event.Accepted{Name: "view_item", Properties: `{"item_id":"1","price":1000000000000}`},
+		},
 		{"quantity 0", "view_item", `{"item_id":"1","quantity":0}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1","quantity":0}`}},
-		{"quantity 1,000,000", "view_item", `{"item_id":"1","quantity":1e6}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1","quantity":1000000}`}},
-		{"quantity 2.0 is whole", "view_item", `{"item_id":"1","quantity":2.0}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1","quantity":2}`}},
-		{"an optional field that is null", "view_item", `{"item_id":"1","price":null,"item_name":null}`, event.Accepted{Name: "view_item", Properties: `{"item_id":"1"}`}},
+		{
+			rule: "quantity 1,000,000", name: "view_item", properties: `{"item_id":"1","quantity":1e6}`,
+			want: event.Accepted{Name: "view_item", Properties: `{"item_id":"1","quantity":1000000}`},
+		},
+		{
+			rule: "quantity 2.0 is whole", name: "view_item", properties: `{"item_id":"1","quantity":2.0}`,
+			want: event.Accepted{Name: "view_item", Properties: `{"item_id":"1","quantity":2}`},
+		},
+		{
+			rule: "an optional field that is null", name: "view_item",
+			properties: `{"item_id":"1","price":null,"item_name":null}`,
+			want:       event.Accepted{Name: "view_item", Properties: `{"item_id":"1"}`},
+		},
 
-		{"other keys of an item go", "purchase", saleWith(`"items":[{"item_id":"1","brand":"b","x":{"y":[1]},"price":2}]`), paid(1_000_000, `{"items":[{"item_id":"1","price":2}]}`)},
+		{
+			rule: "other keys of an item go", name: "purchase",
+			properties: saleWith(`"items":[{"item_id":"1","brand":"b","x":{"y":[1]},"price":2}]`),
+			want:       paid(1_000_000, `{"items":[{"item_id":"1","price":2}]}`),
+		},
 		{"an item's null fields go", "purchase", saleWith(`"items":[{"item_id":null,"price":null}]`), paid(1_000_000, `{"items":[{}]}`)},
 		{"unreadable details of an item go", "purchase",
 			saleWith(`"items":[{"item_id":5,"item_name":5,"price":-5,"quantity":1.5},{"item_id":"","price":"2"},{"item_id":"2","item_name":[],"quantity":3}]`),
 			paid(1_000_000, `{"items":[{"item_id":"5","item_name":"5"},{},{"item_id":"2","quantity":3}]}`)},
-		{"what is no item goes", "purchase", saleWith(`"items":[5,{"item_id":"1"},null,[{"item_id":"2"}],"a"]`), paid(1_000_000, `{"items":[{"item_id":"1"}]}`)},
-		{"the last of 300 items is none", "purchase", saleWith(strings.Replace(manyItems(300), "{}]", "5]", 1)), paid(1_000_000, "{"+manyItems(299)+"}")},
-		{"an item's field with NUL is another one", "purchase", saleWith(`"items":[{"price":1,"price\u0000":2,"pri\nce":1}]`), paid(1_000_000, `{"items":[{"price":1}]}`)},
+		{
+			rule: "what is no item goes", name: "purchase",
+			properties: saleWith(`"items":[5,{"item_id":"1"},null,[{"item_id":"2"}],"a"]`),
+			want:       paid(1_000_000, `{"items":[{"item_id":"1"}]}`),
+		},
+		{
+			rule: "the last of 300 items is none", name: "purchase",
+			properties: saleWith(strings.Replace(manyItems(300), "{}]", "5]", 1)),
+			want:       paid(1_000_000, "{"+manyItems(299)+"}"),
+		},
+		{
+			rule: "an item's field with NUL is another one", name: "purchase",
+			properties: saleWith(`"items":[{"price":1,"price\u0000":2,"pri\nce":1}]`),
+			want:       paid(1_000_000, `{"items":[{"price":1}]}`),
+		},
 		{"the last of a field that came twice", "purchase", `{"value":1,"transaction_id":"T-0","currency":"EUR","items":[{"price":1,"price":2}],"transaction_id":"T-1","value":2}`,
 			paid(2_000_000, `{"items":[{"price":2}]}`)},
 		{"no items", "purchase", saleWith(`"items":[]`), paid(1_000_000, `{"items":[]}`)},
@@ -484,15 +554,30 @@ func TestEcommerce(t *testing.T) {
 		{"as many items as fit", "purchase", saleWith(manyItems(1_300)), paid(1_000_000, "{"+manyItems(1_300)+"}")},
 		{"more items than 4,096 bytes hold", "purchase", saleWith(manyItems(1_400)), paid(1_000_000, "")},
 
-		{"other properties as sent", "purchase", saleWith(`"coupon":"X\n","tax":1.50,"z":{"a":[1, 2]}`), paid(1_000_000, `{"coupon":"X\n","tax":1.50,"z":{"a":[1,2]}}`)},
+		{
+			rule: "other properties as sent", name: "purchase",
+			properties: saleWith(`"coupon":"X\n","tax":1.50,"z":{"a":[1, 2]}`),
+			want:       paid(1_000_000, `{"coupon":"X\n","tax":1.50,"z":{"a":[1,2]}}`),
+		},
 		{"a field with NUL is another property", "purchase", saleWith(`"value\u0000":2`), paid(1_000_000, `{"value`+"\ufffd"+`":2}`)},
-		{"an item's keys have no meaning in a purchase", "purchase", saleWith(`"price":"x","item_id":5`), paid(1_000_000, `{"price":"x","item_id":5}`)},
+		{
+			rule: "an item's keys have no meaning in a purchase", name: "purchase",
+			properties: saleWith(`"price":"x","item_id":5`), want: paid(1_000_000, `{"price":"x","item_id":5}`),
+		},
 		{"value and currency have no meaning in view_item", "view_item", `{"item_id":"1","value":5,"currency":"EUR"}`,
 			event.Accepted{Name: "view_item", Properties: `{"item_id":"1","value":5,"currency":"EUR"}`}},
 		{"other properties too deep", "purchase", saleWith(`"x":` + nested(64)), paid(1_000_000, "")},
-		{"a field behind what is too deep", "purchase", `{"x":` + nested(100) + `,"transaction_id":"T-1","currency":"EUR","value":1}`, paid(1_000_000, "")},
+		{
+			rule: "a field behind what is too deep", name: "purchase",
+			properties: `{"x":` + nested(100) + `,"transaction_id":"T-1","currency":"EUR","value":1}`,
+			want:       paid(1_000_000, ""),
+		},
 		{"properties of more than 4,096 bytes", "purchase", saleWith(`"x":"` + strings.Repeat("x", 4_096) + `"`), paid(1_000_000, "")},
-		{"more than 4,096 bytes before the fields", "purchase", `{"x":"` + strings.Repeat("x", 4_096) + `","transaction_id":"T-1","currency":"EUR","value":1}`, paid(1_000_000, "")},
+		{
+			rule: "more than 4,096 bytes before the fields", name: "purchase",
+			properties: `{"x":"` + strings.Repeat("x", 4_096) + `","transaction_id":"T-1","currency":"EUR","value":1}`,
+			want:       paid(1_000_000, ""),
+		},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			t.Parallel()

@@ -63,7 +63,10 @@ func TestFloodLeavesAMonth(t *testing.T) {
 		{"one address, FREE", []string{"203.0.113.1"}, 10_000, 10_000, 15 * time.Minute},
 		{"a /24, FREE", []string{"203.0.113.1", "203.0.113.77", "203.0.113.254"}, 10_000, 10_000, 15 * time.Minute},
 		{"an IPv6 /64, FREE", []string{"2001:db8:1:1::1", "2001:db8:1:1:ffff::2"}, 10_000, 10_000, 15 * time.Minute},
-		{"an IPv6 /48, FREE", []string{"2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8:1:4::1", "2001:db8:1:5::1", "2001:db8:1:6::1"},
+		{"an IPv6 /48, FREE", []string{
+			"2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8:1:4::1", "2001:db8:1:5::1",
+			"2001:db8:1:6::1",
+		},
 			10_000, 10_000, 150 * time.Second},
 		{"one address, PRO_100K", []string{"203.0.113.1"}, 100_000, 50_000, 81 * time.Minute},
 		{"one address, ENTERPRISE with 10 million", []string{"203.0.113.1"}, 10_000_000, 100_000, 81 * time.Minute},
@@ -164,7 +167,9 @@ func TestServerFloodSparesASaleDay(t *testing.T) {
 // TestServerFloodStopsALoop checks that a program that sends in an endless loop, 3,000 calls a
 // second, stores 50 a second after its burst, and that a larger quota raises both.
 func TestServerFloodStopsALoop(t *testing.T) {
-	for _, test := range []struct{ quota, times int64 }{{free, 1}, {5_000_000, 1}, {9_999_999, 1}, {10_000_000, 2}, {50_000_000, 10}, {model.MaxMonthlyPageviews, 1}} {
+	for _, test := range []struct{ quota, times int64 }{
+		{free, 1}, {5_000_000, 1}, {9_999_999, 1}, {10_000_000, 2}, {50_000_000, 10}, {model.MaxMonthlyPageviews, 1},
+	} {
 		f, granted := New(serverBurst, serverRate), int64(0)
 		for i := range 3_000 * 60 {
 			if f.AllowServer(1, test.quota, start.Add(time.Second*time.Duration(i)/3_000)) {

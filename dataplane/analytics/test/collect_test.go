@@ -64,8 +64,16 @@ func TestCollectErrors(t *testing.T) {
 			{"something after the object", call{Body: body(nil) + "{}", Origin: own}, 400, "bad_json"},
 			{"a key twice", call{Body: `{"k":"a","k":"` + site.SiteKey + `","t":"pageview","p":"/"}`, Origin: own}, 400, "bad_json"},
 			{"another key twice", call{Body: strings.TrimSuffix(body(nil), "}") + `,"x":1,"x":2}`, Origin: own}, 400, "bad_json"},
-			{"a key twice behind many others", call{Body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key20":1}`, Origin: own}, 400, "bad_json"},
-			{"a key twice behind all others", call{Body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key39":1}`, Origin: own}, 400, "bad_json"},
+			{
+				name:   "a key twice behind many others",
+				call:   call{Body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key20":1}`, Origin: own},
+				status: 400, code: "bad_json",
+			},
+			{
+				name:   "a key twice behind all others",
+				call:   call{Body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key39":1}`, Origin: own},
+				status: 400, code: "bad_json",
+			},
 			{"a byte order mark", call{Body: "\ufeff" + body(nil), Origin: own}, 400, "bad_json"},
 			{"no t", call{Body: body(map[string]any{"t": nil}), Origin: own}, 400, "bad_json"},
 			{"another t", call{Body: body(map[string]any{"t": "click"}), Origin: own}, 400, "bad_json"},
@@ -362,7 +370,9 @@ func TestStoredPageview(t *testing.T) {
 			{"referrer of another scheme", map[string]any{"r": "file:///home/me/secret.html"}, is("", referrer)},
 			{"referring app", map[string]any{"r": "android-app://com.google.android.gm/"}, is("com.google.android.gm", referrer)},
 			{"utm values in lower case", map[string]any{"u": map[string]any{"source": "NewsLetter ", "medium": "EMAIL", "campaign": "Spring",
-				"content": "Top", "term": "Tea"}}, is(model.Campaign{Source: "newsletter", Medium: "email", Name: "spring", Content: "top", Term: "tea"}, campaign)},
+				"content": "Top", "term": "Tea"}}, is(model.Campaign{
+				Source: "newsletter", Medium: "email", Name: "spring", Content: "top", Term: "tea",
+			}, campaign)},
 			{"click ids as sent, source and medium set", map[string]any{"u": map[string]any{"gclid": "AbC"}},
 				is(model.Campaign{Source: "google", Medium: "cpc", Gclid: "AbC"}, campaign)},
 			{"click id with a source", map[string]any{"u": map[string]any{"source": "partner", "fbclid": "F"}},
@@ -433,28 +443,49 @@ func TestVisits(t *testing.T) {
 		}{
 			{"29:59.999 is the same visit", []step{{visit: 1}, {at: 30*time.Minute - time.Millisecond, visit: 1}}},
 			{"30:00.000 is a new one", []step{{visit: 1}, {at: 30 * time.Minute, visit: 2}}},
-			{"the gap counts from the previous page view", []step{{visit: 1}, {at: 29 * time.Minute, visit: 1}, {at: 58 * time.Minute, visit: 1}, {at: 88 * time.Minute, visit: 2}}},
+			{
+				name:  "the gap counts from the previous page view",
+				steps: []step{{visit: 1}, {at: 29 * time.Minute, visit: 1}, {at: 58 * time.Minute, visit: 1}, {at: 88 * time.Minute, visit: 2}},
+			},
 			{"the hour is no boundary", []step{{at: -time.Minute, visit: 1}, {at: time.Minute, visit: 1}}},
 			{"midnight UTC is one", []step{{at: 12*time.Hour - time.Millisecond, visit: 1}, {at: 12 * time.Hour, visit: 2}}},
 			{"campaign carried", []step{{source: newsletter, name: spring, visit: 1}, {at: time.Minute, source: newsletter, name: spring, visit: 1}}},
 			{"source changed", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: "partner", visit: 2}}},
-			{"campaign name changed", []step{{source: newsletter, name: spring, visit: 1}, {at: time.Minute, source: newsletter, name: "summer", visit: 2}}},
+			{
+				name:  "campaign name changed",
+				steps: []step{{source: newsletter, name: spring, visit: 1}, {at: time.Minute, source: newsletter, name: "summer", visit: 2}},
+			},
 			{"campaign absent later", []step{{source: newsletter, name: spring, visit: 1}, {at: time.Minute, visit: 1}}},
 			{"campaign appears", []step{{visit: 1}, {at: time.Minute, source: newsletter, visit: 2}, {at: 2 * time.Minute, visit: 2}}},
-			{"click id, which is a source", []step{{source: newsletter, visit: 1}, {at: time.Minute, gclid: "x", visit: 2}, {at: 2 * time.Minute, visit: 2}}},
-			{"another click id of one source", []step{{gclid: "x", visit: 1}, {at: time.Minute, gclid: "y", visit: 1}, {at: 2 * time.Minute, source: "google", visit: 1}}},
+			{
+				name:  "click id, which is a source",
+				steps: []step{{source: newsletter, visit: 1}, {at: time.Minute, gclid: "x", visit: 2}, {at: 2 * time.Minute, visit: 2}},
+			},
+			{
+				name:  "another click id of one source",
+				steps: []step{{gclid: "x", visit: 1}, {at: time.Minute, gclid: "y", visit: 1}, {at: 2 * time.Minute, source: "google", visit: 1}},
+			},
 			{"click id with the source", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: newsletter, gclid: "x", visit: 1}}},
-			{"back to the first campaign", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: "partner", visit: 2}, {at: 2 * time.Minute, source: newsletter, visit: 3}}},
+			{
+				name:  "back to the first campaign",
+				steps: []step{{source: newsletter, visit: 1}, {at: time.Minute, source: "partner", visit: 2}, {at: 2 * time.Minute, source: newsletter, visit: 3}},
+			},
 			{"clock stepped back a little", []step{{visit: 1}, {at: -time.Second, visit: 1}}},
 			{"clock stepped back an hour", []step{{visit: 1}, {at: -time.Hour, visit: 1}}},
 			{"clock stepped back and forth", []step{{visit: 1}, {at: -time.Hour, visit: 1}, {at: time.Minute, visit: 1}}},
-			{"clock stepped back, then a new campaign", []step{{visit: 1}, {at: -time.Hour, source: newsletter, visit: 2}, {at: -time.Hour + time.Minute, visit: 2}}},
+			{
+				name:  "clock stepped back, then a new campaign",
+				steps: []step{{visit: 1}, {at: -time.Hour, source: newsletter, visit: 2}, {at: -time.Hour + time.Minute, visit: 2}},
+			},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				site := p.site(fmt.Sprintf("site%d.example", i), quota)
 				for n, s := range test.steps {
 					p.Clock.Set(noon.Add(s.at))
-					p.View(site, "", map[string]any{"p": fmt.Sprintf("/%d", n), "u": map[string]any{"source": s.source, "campaign": s.name, "gclid": s.gclid}})
+					p.View(site, "", map[string]any{
+						"p": fmt.Sprintf("/%d", n),
+						"u": map[string]any{"source": s.source, "campaign": s.name, "gclid": s.gclid},
+					})
 				}
 
 				numbers, got := make(map[string]int), make(map[string]int)

@@ -51,8 +51,14 @@ func TestCollectEvents(t *testing.T) {
 			want       row
 		}{
 			{name: "custom event", event: "signup", want: row{}},
-			{name: "custom event with properties", event: "signup", properties: m{"plan": "pro", "seats": 3}, want: row{properties: `{"plan":"pro","seats":3}`}},
-			{name: "properties of 4 KB", event: "signup", properties: m{"x": large[:4_096-len(`{"x":""}`)]}, want: row{properties: `{"x":"` + large[:4_096-len(`{"x":""}`)] + `"}`}},
+			{
+				name: "custom event with properties", event: "signup", properties: m{"plan": "pro", "seats": 3},
+				want: row{properties: `{"plan":"pro","seats":3}`},
+			},
+			{
+				name: "properties of 4 KB", event: "signup", properties: m{"x": large[:4_096-len(`{"x":""}`)]},
+				want: row{properties: `{"x":"` + large[:4_096-len(`{"x":""}`)] + `"}`},
+			},
 			{name: "properties over 4 KB are dropped", event: "signup", properties: m{"x": large[:4_097-len(`{"x":""}`)]}},
 			{name: "properties that are no object are dropped", event: "signup", properties: []int{1}},
 			{name: "name not registered", event: "login", code: "unknown_event"},
@@ -69,45 +75,108 @@ func TestCollectEvents(t *testing.T) {
 			{name: "a number for a name", event: 7, code: "unknown_event"},
 			{name: "pageview is no event", event: "pageview", code: "unknown_event"},
 
-			{name: "outbound_click", event: "outbound_click", properties: m{"host": "other.example", "url": "https://other.example/?secret"}, want: row{properties: `{"host":"other.example"}`}},
-			{name: "outbound_click without measuring anything else", site: off, event: "outbound_click", properties: m{"host": "other.example"}, want: row{properties: `{"host":"other.example"}`}},
-			{name: "file_download", event: "file_download", properties: m{"file": "a.pdf", "ext": "pdf", "x": 1}, want: row{properties: `{"ext":"pdf","file":"a.pdf"}`}},
+			{
+				name: "outbound_click", event: "outbound_click",
+				properties: m{"host": "other.example", "url": "https://other.example/?secret"},
+				want:       row{properties: `{"host":"other.example"}`},
+			},
+			{
+				name: "outbound_click without measuring anything else", site: off, event: "outbound_click",
+				properties: m{"host": "other.example"}, want: row{properties: `{"host":"other.example"}`},
+			},
+			{
+				name: "file_download", event: "file_download", properties: m{"file": "a.pdf", "ext": "pdf", "x": 1},
+				want: row{properties: `{"ext":"pdf","file":"a.pdf"}`},
+			},
 			{name: "scroll", event: "scroll", properties: m{"percent": 90, "x": 1}, want: row{properties: `{"percent":90}`}},
 			{name: "site_search", event: "site_search", properties: m{"term": "tea"}, want: row{properties: `{"term":"tea"}`}},
-			{name: "site_search is cut at 100 characters", event: "site_search", properties: m{"term": strings.Repeat("ä", 101)}, want: row{properties: `{"term":"` + strings.Repeat("ä", 100) + `"}`}},
+			{
+				name: "site_search is cut at 100 characters", event: "site_search",
+				properties: m{"term": strings.Repeat("ä", 101)},
+				want:       row{properties: `{"term":"` + strings.Repeat("ä", 100) + `"}`},
+			},
 			{name: "site_search where it is not measured", site: off, event: "site_search", properties: m{"term": "tea"}, code: "unknown_event"},
 			{name: "automatic event under data-auto=off", event: "scroll", fields: m{"a": "off"}, code: "unknown_event"},
 			{name: "custom event under data-auto=off", event: "signup", fields: m{"a": "off"}},
 
-			{name: "view_item", event: "view_item", properties: m{"item_id": "k1", "item_name": "Kettle", "price": 19.9, "quantity": 1}, want: row{properties: `{"item_id":"k1","item_name":"Kettle","price":19.9,"quantity":1}`}},
+			{
+				name: "view_item", event: "view_item",
+				properties: m{"item_id": "k1", "item_name": "Kettle", "price": 19.9, "quantity": 1},
+				want:       row{properties: `{"item_id":"k1","item_name":"Kettle","price":19.9,"quantity":1}`},
+			},
 			{name: "view_item without item_id", event: "view_item", properties: m{"item_name": "Kettle"}, code: "bad_event"},
 			{name: "add_to_cart", event: "add_to_cart", properties: m{"item_id": "k1"}, want: row{properties: `{"item_id":"k1"}`}},
 			{name: "add_to_cart without properties", event: "add_to_cart", code: "bad_event"},
 			{name: "begin_checkout", event: "begin_checkout", properties: m{"value": 20, "currency": "eur"}, want: row{value: "20", currency: "EUR"}},
 			{name: "begin_checkout without currency", event: "begin_checkout", properties: m{"value": 20}, code: "bad_event"},
-			{name: "purchase", event: "purchase", properties: m{"transaction_id": "T1", "value": raw("19.90"), "currency": "EUR", "items": []any{m{"item_id": "k1", "color": "red"}}},
+			{name: "purchase", event: "purchase", properties: m{
+				"transaction_id": "T1", "value": raw("19.90"), "currency": "EUR",
+				"items": []any{m{"item_id": "k1", "color": "red"}},
+			},
 				want: row{value: "19.9", currency: "EUR", transaction: "T1", properties: `{"items":[{"item_id":"k1"}]}`}},
-			{name: "purchase of an exact amount", event: "purchase", properties: m{"transaction_id": "T2", "value": raw("0.1"), "currency": "USD"}, want: row{value: "0.1", currency: "USD", transaction: "T2"}},
-			{name: "purchase of the largest amount", event: "purchase", properties: m{"transaction_id": "T3", "value": raw("1e12"), "currency": "USD"}, want: row{value: "1000000000000", currency: "USD", transaction: "T3"}},
-			{name: "purchase beyond the largest amount", event: "purchase", properties: m{"transaction_id": "T4", "value": raw("1000000000000.01"), "currency": "USD"}, code: "bad_event"},
-			{name: "purchase of less than nothing", event: "purchase", properties: m{"transaction_id": "T4", "value": -1, "currency": "USD"}, code: "bad_event"},
+			{
+				name: "purchase of an exact amount", event: "purchase",
+				properties: m{"transaction_id": "T2", "value": raw("0.1"), "currency": "USD"},
+				want:       row{value: "0.1", currency: "USD", transaction: "T2"},
+			},
+			{
+				name: "purchase of the largest amount", event: "purchase",
+				properties: m{"transaction_id": "T3", "value": raw("1e12"), "currency": "USD"},
+				want:       row{value: "1000000000000", currency: "USD", transaction: "T3"},
+			},
+			{
+				name: "purchase beyond the largest amount", event: "purchase",
+				properties: m{"transaction_id": "T4", "value": raw("1000000000000.01"), "currency": "USD"},
+				code:       "bad_event",
+			},
+			{
+				name: "purchase of less than nothing", event: "purchase",
+				properties: m{"transaction_id": "T4", "value": -1, "currency": "USD"}, code: "bad_event",
+			},
 			{name: "purchase without transaction_id", event: "purchase", properties: m{"value": 1, "currency": "USD"}, code: "bad_event"},
 			{name: "purchase without value", event: "purchase", properties: m{"transaction_id": "T4", "currency": "USD"}, code: "bad_event"},
-			{name: "purchase with a text for a value", event: "purchase", properties: m{"transaction_id": "T4", "value": "1", "currency": "USD"}, code: "bad_event"},
-			{name: "purchase with a currency that is none", event: "purchase", properties: m{"transaction_id": "T4", "value": 1, "currency": "$"}, code: "bad_event"},
-			{name: "purchase with items that are none", event: "purchase", properties: m{"transaction_id": "T5", "value": 1, "currency": "USD", "items": "x"}, want: row{value: "1", currency: "USD", transaction: "T5"}},
+			{
+				name: "purchase with a text for a value", event: "purchase",
+				properties: m{"transaction_id": "T4", "value": "1", "currency": "USD"}, code: "bad_event",
+			},
+			{
+				name: "purchase with a currency that is none", event: "purchase",
+				properties: m{"transaction_id": "T4", "value": 1, "currency": "$"}, code: "bad_event",
+			},
+			{
+				name: "purchase with items that are none", event: "purchase",
+				properties: m{"transaction_id": "T5", "value": 1, "currency": "USD", "items": "x"},
+				want:       row{value: "1", currency: "USD", transaction: "T5"},
+			},
 			{name: "purchase with numbers for ids and unreadable details", event: "purchase",
-				properties: m{"transaction_id": 1001, "value": 1, "currency": "USD", "items": []any{m{"item_id": 5, "item_name": "a", "price": -5, "quantity": 1.5}}},
-				want:       row{value: "1", currency: "USD", transaction: "1001", properties: `{"items":[{"item_id":"5","item_name":"a"}]}`}},
-			{name: "purchase with a key twice", event: "purchase", properties: raw(`{"transaction_id":"T6","value":1,"currency":"USD","value":2}`), want: row{value: "2", currency: "USD", transaction: "T6"}},
+				properties: m{
+					"transaction_id": 1001, "value": 1, "currency": "USD",
+					"items": []any{m{"item_id": 5, "item_name": "a", "price": -5, "quantity": 1.5}},
+				},
+				want: row{value: "1", currency: "USD", transaction: "1001", properties: `{"items":[{"item_id":"5","item_name":"a"}]}`}},
+			{
+				name: "purchase with a key twice", event: "purchase",
+				properties: raw(`{"transaction_id":"T6","value":1,"currency":"USD","value":2}`),
+				want:       row{value: "2", currency: "USD", transaction: "T6"},
+			},
 			{name: "properties as sent", event: "signup", properties: raw(`{ "a\n\u0001" : "\t\r\n\u007f", "b\u0000": "\ud800", "n": 1e400 }`),
 				want: row{properties: `{"a\n\u0001":"\t\r\n` + "\x7f" + `","b` + "\ufffd" + `":"` + "\ufffd" + `","n":"1e400"}`}},
 			{name: "properties with a key twice", event: "signup", properties: raw(`{"a":1,"b":2,"a":3}`), want: row{properties: `{"b":2,"a":3}`}},
 			{name: "properties over 4 KB until they are compact", event: "signup", properties: raw(`{"x":` + strings.Repeat(" ", 4_096) + `"` + strings.Repeat(`\u00e9`, 500) + `"}`),
 				want: row{properties: `{"x":"` + strings.Repeat("é", 500) + `"}`}},
-			{name: "refund", event: "refund", properties: m{"transaction_id": "R1", "value": raw("5.50"), "currency": "EUR"}, want: row{value: "-5.5", currency: "EUR", transaction: "R1"}},
-			{name: "refund under the purchase's id", event: "refund", properties: m{"transaction_id": "T1", "value": 5, "currency": "EUR"}, code: "bad_event"},
-			{name: "e-commerce where it is not measured", site: off, event: "purchase", properties: m{"transaction_id": "T9", "value": 1, "currency": "USD"}, code: "unknown_event"},
+			{
+				name: "refund", event: "refund",
+				properties: m{"transaction_id": "R1", "value": raw("5.50"), "currency": "EUR"},
+				want:       row{value: "-5.5", currency: "EUR", transaction: "R1"},
+			},
+			{
+				name: "refund under the purchase's id", event: "refund",
+				properties: m{"transaction_id": "T1", "value": 5, "currency": "EUR"}, code: "bad_event",
+			},
+			{
+				name: "e-commerce where it is not measured", site: off, event: "purchase",
+				properties: m{"transaction_id": "T9", "value": 1, "currency": "USD"}, code: "unknown_event",
+			},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				if test.site == nil {

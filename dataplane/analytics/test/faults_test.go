@@ -48,7 +48,10 @@ func (s *faultyStore) Update(ctx context.Context, keys ingest.HitKeys, decide fu
 func TestFailedCommitIsNo204(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { return errors.New("disk full") }}
+		store := &faultyStore{
+			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
+			before:   func(context.Context) error { return errors.New("disk full") },
+		}
 		p := newPlaneOn(t, d, store)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
@@ -81,7 +84,10 @@ const hang = 6 * analytics.StoreTimeout
 func TestStuckStoreIsBounded(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	store := &faultyStore{
+		HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
+		before:   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	}
 	p := newPlaneOn(t, d, store)
 	site := p.site("example.com", quota)
 
@@ -367,7 +373,10 @@ func TestLockWait(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
-		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { taken <- struct{}{}; return nil }})
+		p := newPlaneOn(t, d, &faultyStore{
+			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
+			before:   func(context.Context) error { taken <- struct{}{}; return nil },
+		})
 		p.HTTP.Timeout = hang
 		site := p.site("example.com", quota)
 		p.View(site, "", nil)
@@ -432,7 +441,10 @@ func TestPauseRefusesNoHit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempts := make(chan struct{}, 100)
-		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { attempts <- struct{}{}; return nil }})
+		p := newPlaneOn(t, d, &faultyStore{
+			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
+			before:   func(context.Context) error { attempts <- struct{}{}; return nil },
+		})
 		p.HTTP.Timeout = hang
 		site := p.site("example.com", quota)
 		p.View(site, "", nil)

@@ -64,7 +64,11 @@ func TestServer(t *testing.T) {
 			want          string
 		}{
 			{"an event", "POST", bearer, with(nil), 200, recorded},
-			{"all fields", "POST", bearer, with(m{"path": "/a?b", "referrer": "https://news.test/", "campaign": m{"source": "x"}, "meta": m{"plan": "pro"}, "user_id": strings.Repeat("ab", 32)}), 200, recorded},
+			{
+				name: "all fields", method: "POST", authorization: bearer,
+				body:   with(m{"path": "/a?b", "referrer": "https://news.test/", "campaign": m{"source": "x"}, "meta": m{"plan": "pro"}, "user_id": strings.Repeat("ab", 32)}),
+				status: 200, want: recorded,
+			},
 			{"unknown fields", "POST", bearer, with(m{"foo": m{"bar": 1}}), 200, recorded},
 			{"scheme in lower case", "POST", "bearer" + bearer[6:], with(nil), 200, recorded},
 			{"GET", "GET", bearer, "", 405, code("method_not_allowed")},
@@ -86,7 +90,11 @@ func TestServer(t *testing.T) {
 			{"an ip with a zone", "POST", bearer, with(m{"ip": "fe80::1%eth0"}), 400, code("visitor_required")},
 			{"an ip with a newline", "POST", bearer, with(m{"ip": "203.0.113.1\n"}), 400, code("visitor_required")},
 			{"an ip with a newline within", "POST", bearer, with(m{"ip": "203.0\n.113.1"}), 400, code("visitor_required")},
-			{"an ip with blanks and text behind it", "POST", bearer, with(m{"ip": "203.0.113.9" + strings.Repeat(" ", 60) + "garbage"}), 400, code("visitor_required")},
+			{
+				name: "an ip with blanks and text behind it", method: "POST", authorization: bearer,
+				body: with(m{"ip": "203.0.113.9" + strings.Repeat(" ", 60) + "garbage"}), status: 400,
+				want: code("visitor_required"),
+			},
 			{"an ip with NUL", "POST", bearer, with(m{"ip": "203.0.113.1\x00"}), 400, code("visitor_required")},
 			{"an ip with a space", "POST", bearer, with(m{"ip": " 203.0.113.1"}), 400, code("visitor_required")},
 			{"no user agent", "POST", bearer, with(m{"user_agent": " "}), 400, code("visitor_required")},
@@ -100,15 +108,39 @@ func TestServer(t *testing.T) {
 			{"an event that is not registered", "POST", bearer, with(m{"event": "login"}), 400, code("unknown_event")},
 			{"a page view", "POST", bearer, with(m{"event": "pageview"}), 400, code("unknown_event")},
 			{"e-commerce where it is not measured", "POST", plainBearer, with(m{"event": "purchase", "meta": purchase}), 400, code("unknown_event")},
-			{"search where it is not measured", "POST", plainBearer, with(m{"event": "site_search", "meta": m{"term": "x"}}), 400, code("unknown_event")},
-			{"purchase without currency", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": 1}}), 400, badField("currency")},
-			{"purchase with a text for its value", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": "12.50", "currency": "EUR"}}), 400, badField("value")},
+			{
+				name: "search where it is not measured", method: "POST", authorization: plainBearer,
+				body: with(m{"event": "site_search", "meta": m{"term": "x"}}), status: 400, want: code("unknown_event"),
+			},
+			{
+				name: "purchase without currency", method: "POST", authorization: bearer,
+				body: with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": 1}}), status: 400,
+				want: badField("currency"),
+			},
+			{
+				name: "purchase with a text for its value", method: "POST", authorization: bearer,
+				body:   with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": "12.50", "currency": "EUR"}}),
+				status: 400, want: badField("value"),
+			},
 			{"purchase with numbers for ids and unreadable details", "POST", bearer,
-				with(m{"event": "purchase", "meta": m{"transaction_id": 1001, "value": 1, "currency": "EUR", "items": []any{m{"item_id": 5, "quantity": 1.5}, 7}}}), 200, recorded},
+				with(m{
+					"event": "purchase",
+					"meta":  m{"transaction_id": 1001, "value": 1, "currency": "EUR", "items": []any{m{"item_id": 5, "quantity": 1.5}, 7}},
+				}), 200, recorded},
 			{"purchase with the number as text", "POST", bearer,
-				with(m{"event": "purchase", "meta": m{"transaction_id": "1001", "value": 1, "currency": "EUR"}}), 200, ignored("duplicate_transaction")},
-			{"a link to the own domain", "POST", bearer, with(m{"event": "outbound_click", "meta": m{"host": "https://shop.example/"}}), 200, ignored("own_link")},
-			{"a link to another domain", "POST", bearer, with(m{"event": "outbound_click", "meta": m{"host": "https://other.example/x"}}), 200, recorded},
+				with(m{
+					"event": "purchase", "meta": m{"transaction_id": "1001", "value": 1, "currency": "EUR"},
+				}), 200, ignored("duplicate_transaction")},
+			{
+				name: "a link to the own domain", method: "POST", authorization: bearer,
+				body: with(m{"event": "outbound_click", "meta": m{"host": "https://shop.example/"}}), status: 200,
+				want: ignored("own_link"),
+			},
+			{
+				name: "a link to another domain", method: "POST", authorization: bearer,
+				body: with(m{"event": "outbound_click", "meta": m{"host": "https://other.example/x"}}), status: 200,
+				want: recorded,
+			},
 			{"purchase", "POST", bearer, with(m{"event": "purchase", "meta": purchase}), 200, recorded},
 			{"purchase again", "POST", bearer, with(m{"event": "purchase", "meta": purchase}), 200, ignored("duplicate_transaction")},
 			{"refund", "POST", bearer, with(m{"event": "refund", "meta": refund}), 200, recorded},

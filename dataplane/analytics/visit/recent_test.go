@@ -29,9 +29,15 @@ func TestRepeats(t *testing.T) {
 		{name: "more than a second after", automatic: []view{{"/a", 0}}, manual: view{"/a", time.Second + time.Microsecond}},
 		{name: "one second before, by a clock that stepped back", automatic: []view{{"/a", time.Second}}, manual: view{"/a", 0}, want: true},
 		{name: "another path", automatic: []view{{"/a", 0}}, manual: view{"/b", 0}},
-		{name: "the one before the last", automatic: []view{{"/a", 0}, {"/b", 500 * time.Millisecond}}, manual: view{"/a", 900 * time.Millisecond}, want: true},
+		{
+			name: "the one before the last", automatic: []view{{"/a", 0}, {"/b", 500 * time.Millisecond}},
+			manual: view{"/a", 900 * time.Millisecond}, want: true,
+		},
 		{name: "one outside the window", automatic: []view{{"/a", 0}, {"/b", 1100 * time.Millisecond}}, manual: view{"/a", 1200 * time.Millisecond}},
-		{name: "again on the same path", automatic: []view{{"/a", 0}, {"/a", 2 * time.Second}}, manual: view{"/a", 2500 * time.Millisecond}, want: true},
+		{
+			name: "again on the same path", automatic: []view{{"/a", 0}, {"/a", 2 * time.Second}},
+			manual: view{"/a", 2500 * time.Millisecond}, want: true,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var v model.Visit

@@ -37,8 +37,14 @@ func TestContinues(t *testing.T) {
 		{name: "another medium is no new visit", visit: spring, carries: model.Campaign{Medium: "email"}, want: true},
 		{name: "another term is no new visit", visit: spring, carries: model.Campaign{Term: "shoes", Content: "b"}, want: true},
 		{name: "a click id sets another source", visit: spring, carries: channel.Complete(model.Campaign{Gclid: "x"})},
-		{name: "another click id of the same source", visit: channel.Complete(model.Campaign{Gclid: "x"}), carries: channel.Complete(model.Campaign{Gclid: "y"}), want: true},
-		{name: "a click id with the same source", visit: spring, carries: channel.Complete(model.Campaign{Source: "newsletter", Gclid: "x"}), want: true},
+		{
+			name: "another click id of the same source", visit: channel.Complete(model.Campaign{Gclid: "x"}),
+			carries: channel.Complete(model.Campaign{Gclid: "y"}), want: true,
+		},
+		{
+			name: "a click id with the same source", visit: spring,
+			carries: channel.Complete(model.Campaign{Source: "newsletter", Gclid: "x"}), want: true,
+		},
 		{name: "same campaign after the gap", visit: spring, gap: visit.Gap, carries: spring},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -132,7 +132,10 @@ func TestStoredAttack(t *testing.T) {
 	for _, test := range []struct {
 		after time.Duration
 		want  uint32
-	}{{0, 8_000}, {9 * time.Minute, 8_000}, {10 * time.Minute, 4_000}, {20 * time.Minute, 2_000}, {29 * time.Minute, 2_000}, {30 * time.Minute, 1_000}} {
+	}{
+		{0, 8_000}, {9 * time.Minute, 8_000}, {10 * time.Minute, 4_000}, {20 * time.Minute, 2_000},
+		{29 * time.Minute, 2_000}, {30 * time.Minute, 1_000},
+	} {
 		r := Request{SitekeyID: 2, Attack: stored}
 		if got := crowd(c, r, start.Add(test.after), 1); got.Difficulty != test.want {
 			t.Errorf("after %v: %+v, want %d", test.after, got, test.want)

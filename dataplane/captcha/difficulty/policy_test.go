@@ -55,7 +55,10 @@ func TestPolicies(t *testing.T) {
 // TestExemptNetworks: own networks have the base and no limit, count nothing, and are no way in for
 // others.
 func TestExemptNetworks(t *testing.T) {
-	policy := model.CaptchaPolicy{Exempt: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/28")}, Automation: model.AutomationLimit, AttackMode: model.AttackOn}
+	policy := model.CaptchaPolicy{
+		Exempt: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/28")}, Automation: model.AutomationLimit,
+		AttackMode: model.AttackOn,
+	}
 	c := New(1_000)
 	own := Request{SitekeyID: 1, Policy: &policy, Addr: netip.MustParseAddr("198.51.100.7"), IsAutomated: true}
 	for i := range 1_000 {

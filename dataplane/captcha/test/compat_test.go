@@ -67,7 +67,10 @@ func TestCompatRequests(t *testing.T) {
 			return call{Type: "application/json; charset=utf-8", Body: m{"secret": key.Secret, "response": s}}
 		}},
 		{"JSON with unknown keys of any type", func(s string) call {
-			return call{Body: m{"secret": key.Secret, "response": s, "remoteip": nil, "idempotency_key": "x", "version": 3, "headers": m{"a": []any{1, nil}}}}
+			return call{Body: m{
+				"secret": key.Secret, "response": s, "remoteip": nil, "idempotency_key": "x", "version": 3,
+				"headers": m{"a": []any{1, nil}},
+			}}
 		}},
 		{"JSON declared as a form", func(s string) call { return call{Type: formType, Body: m{"secret": key.Secret, "response": s}} }},
 		{"JSON declared as text", func(s string) call { return call{Type: "text/plain", Body: m{"secret": key.Secret, "response": s}} }},
@@ -103,7 +106,10 @@ func TestCompatRequests(t *testing.T) {
 			return call{Path: "?" + form("secret", key.Secret, "response", s), Body: m{"secret": "", "response": " ", "sitekey": nil}}
 		}},
 		{"the first that is not empty wins", func(s string) call {
-			return call{Type: formType, Body: form("secret", key.Secret, "response", " ", "response", s, "sitekey", "", "sitekey", key.Sitekey.Sitekey)}
+			return call{
+				Type: formType,
+				Body: form("secret", key.Secret, "response", " ", "response", s, "sitekey", "", "sitekey", key.Sitekey.Sitekey),
+			}
 		}},
 		{"an unreadable sitekey in the query, below that of the body", func(s string) call {
 			return call{Path: "?sitekey=%zz", Type: formType, Body: form("secret", key.Secret, "response", s, "sitekey", key.Sitekey.Sitekey)}
@@ -141,7 +147,11 @@ func TestCompatCodes(t *testing.T) {
 			{"both missing", call{Body: ""}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
 			{"both missing, GET", call{Method: "GET"}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
 			{"invalid-input-secret", ask(m{"secret": "x", "response": token}), refused("invalid-input-secret")},
-			{"invalid-input-secret: unknown", ask(m{"secret": model.NewSecret(model.CaptchaSecretPrefix), "response": token}), refused("invalid-input-secret")},
+			{
+				name: "invalid-input-secret: unknown",
+				call: ask(m{"secret": model.NewSecret(model.CaptchaSecretPrefix), "response": token}),
+				want: refused("invalid-input-secret"),
+			},
 			{"invalid-input-secret: a sitekey", ask(m{"secret": key.Sitekey.Sitekey, "response": token}), refused("invalid-input-secret")},
 			{"invalid-input-secret comes before the response", ask(m{"secret": "x", "response": "x"}), refused("invalid-input-secret")},
 			{"invalid-input-response", ask(m{"secret": key.Secret, "response": "x"}), refused("invalid-input-response")},
@@ -149,27 +159,55 @@ func TestCompatCodes(t *testing.T) {
 			{"invalid-input-response: undefined", ask(m{"secret": key.Secret, "response": "undefined"}), refused("invalid-input-response")},
 			{"invalid-input-response: altered", ask(m{"secret": key.Secret, "response": token[:len(token)-1]}), refused("invalid-input-response")},
 			{"invalid-input-response: long", ask(m{"secret": key.Secret, "response": strings.Repeat("A", 4_000)}), refused("invalid-input-response")},
-			{"invalid-input-response: another sitekey's secret", ask(m{"secret": other.Secret, "response": token}), refused("invalid-input-response")},
-			{"invalid-input-response: the test secret", ask(m{"secret": model.TestSitekeySecret, "response": token}), refused("invalid-input-response")},
-			{"invalid-input-response: another sitekey", ask(m{"secret": key.Secret, "response": token, "sitekey": other.Sitekey.Sitekey}), refused("invalid-input-response")},
+			{
+				name: "invalid-input-response: another sitekey's secret",
+				call: ask(m{"secret": other.Secret, "response": token}), want: refused("invalid-input-response"),
+			},
+			{
+				name: "invalid-input-response: the test secret",
+				call: ask(m{"secret": model.TestSitekeySecret, "response": token}),
+				want: refused("invalid-input-response"),
+			},
+			{
+				name: "invalid-input-response: another sitekey",
+				call: ask(m{"secret": key.Secret, "response": token, "sitekey": other.Sitekey.Sitekey}),
+				want: refused("invalid-input-response"),
+			},
 			{"invalid-input-response: another sitekey, by an encoded name",
-				call{Type: formType, Body: "secret=" + key.Secret + "&response=" + token + "&site%6bey=" + other.Sitekey.Sitekey}, refused("invalid-input-response")},
-			{"bad-request: a sitekey that is a list", ask(m{"secret": key.Secret, "response": token, "sitekey": []any{other.Sitekey.Sitekey}}), refused("bad-request")},
+				call{
+					Type: formType,
+					Body: "secret=" + key.Secret + "&response=" + token + "&site%6bey=" + other.Sitekey.Sitekey,
+				}, refused("invalid-input-response")},
+			{
+				name: "bad-request: a sitekey that is a list",
+				call: ask(m{"secret": key.Secret, "response": token, "sitekey": []any{other.Sitekey.Sitekey}}),
+				want: refused("bad-request"),
+			},
 			{"bad-request: a sitekey that is a number", ask(m{"secret": key.Secret, "response": token, "sitekey": 5}), refused("bad-request")},
 			{"bad-request: a sitekey that is an object", ask(m{"secret": key.Secret, "response": token, "sitekey": m{}}), refused("bad-request")},
 			{"bad-request: a sitekey that is false", ask(m{"secret": key.Secret, "response": token, "sitekey": false}), refused("bad-request")},
 			{"bad-request: a sitekey badly encoded",
 				call{Type: formType, Body: "secret=" + key.Secret + "&response=" + token + "&sitekey=%zz"}, refused("bad-request")},
 			{"bad-request: a sitekey badly encoded, then a good one",
-				call{Type: formType, Body: "secret=" + key.Secret + "&response=" + token + "&sitekey=%zz&sitekey=" + key.Sitekey.Sitekey}, refused("bad-request")},
+				call{
+					Type: formType,
+					Body: "secret=" + key.Secret + "&response=" + token + "&sitekey=%zz&sitekey=" + key.Sitekey.Sitekey,
+				}, refused("bad-request")},
 			{"bad-request: a sitekey badly encoded in the query",
 				call{Path: "?sitekey=%zz", Body: m{"secret": key.Secret, "response": token}}, refused("bad-request")},
 			{"bad-request: a list in the body, a good sitekey in the query",
-				call{Path: "?sitekey=" + key.Sitekey.Sitekey, Body: m{"secret": key.Secret, "response": token, "sitekey": []any{}}}, refused("bad-request")},
+				call{
+					Path: "?sitekey=" + key.Sitekey.Sitekey,
+					Body: m{"secret": key.Secret, "response": token, "sitekey": []any{}},
+				}, refused("bad-request")},
 			{"bad-request: cut off", call{Body: `{"secret":`}, refused("bad-request")},
 			{"bad-request: array", call{Body: `[]`}, refused("bad-request")},
 			{"bad-request: a key twice", call{Body: `{"secret":"a","secret":"b"}`}, refused("bad-request")},
-			{"bad-request: larger than 8 KB", ask(m{"secret": key.Secret, "response": token, "x": strings.Repeat("x", 8_200)}), refused("bad-request")},
+			{
+				name: "bad-request: larger than 8 KB",
+				call: ask(m{"secret": key.Secret, "response": token, "x": strings.Repeat("x", 8_200)}),
+				want: refused("bad-request"),
+			},
 			{"bad-request: multipart without its boundary", call{Type: "multipart/form-data", Body: "--x\r\n"}, refused("bad-request")},
 			{"bad-request: PUT", call{Method: "PUT", Body: m{"secret": key.Secret, "response": token}}, refused("bad-request")},
 			{"bad-request: OPTIONS", call{Method: "OPTIONS"}, refused("bad-request")},

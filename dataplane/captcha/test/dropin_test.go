@@ -35,7 +35,11 @@ func TestSiteverifyPaths(t *testing.T) {
 			}{
 				{"no parameters", call{Type: formType}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
 				{"wrong secret", call{Type: formType, Body: "secret=x&response=" + token}, refused("invalid-input-secret")},
-				{"another sitekey's secret", call{Type: formType, Body: "secret=" + other.Secret + "&response=" + token}, refused("invalid-input-response")},
+				{
+					name: "another sitekey's secret",
+					call: call{Type: formType, Body: "secret=" + other.Secret + "&response=" + token},
+					want: refused("invalid-input-response"),
+				},
 				{"the wrong sitekey", call{Type: formType, Body: form + "&sitekey=" + other.Sitekey.Sitekey}, refused("invalid-input-response")},
 				{"PUT", call{Method: http.MethodPut, Type: formType, Body: form}, refused("bad-request")},
 				{"form", call{Type: formType, Body: form + "&remoteip=203.0.113.1"}, success(noon)},
@@ -138,7 +142,11 @@ func TestSiteverifyKey(t *testing.T) {
 		}{
 			{"key", body, valid},
 			{"again", body, invalid},
-			{"the sitekey wins", with(body, m{"token": p.Token(key, siteOrigin), "sitekey": key.Sitekey.Sitekey, "key": other.Sitekey.Sitekey}), valid},
+			{
+				name: "the sitekey wins",
+				body: with(body, m{"token": p.Token(key, siteOrigin), "sitekey": key.Sitekey.Sitekey, "key": other.Sitekey.Sitekey}),
+				want: valid,
+			},
 			{"an empty sitekey", with(body, m{"token": p.Token(key, siteOrigin), "sitekey": ""}), valid},
 		} {
 			response, got := p.Send(call{Path: siteverifyPath, Body: test.body})

@@ -95,9 +95,17 @@ func TestErrors(t *testing.T) {
 		}{
 			// 400: stale, malformed or already used challenge.
 			{"challenge used already", call{Path: verifyPath, Body: used, Origin: siteOrigin}, 400},
-			{"challenge altered", call{Path: verifyPath, Body: with(work, m{"challenge": "B" + work["challenge"].(string)[1:]}), Origin: siteOrigin}, 400},
+			{
+				name:   "challenge altered",
+				call:   call{Path: verifyPath, Body: with(work, m{"challenge": "B" + work["challenge"].(string)[1:]}), Origin: siteOrigin},
+				status: 400,
+			},
 			{"challenge malformed", call{Path: verifyPath, Body: with(work, m{"challenge": "x"}), Origin: siteOrigin}, 400},
-			{"challenge of another sitekey", call{Path: verifyPath, Body: with(work, m{"sitekey": unbound.Sitekey.Sitekey}), Origin: siteOrigin}, 400},
+			{
+				name:   "challenge of another sitekey",
+				call:   call{Path: verifyPath, Body: with(work, m{"sitekey": unbound.Sitekey.Sitekey}), Origin: siteOrigin},
+				status: 400,
+			},
 			{"no challenge", call{Path: verifyPath, Body: with(work, m{"challenge": nil}), Origin: siteOrigin}, 400},
 			{"challenge of another type", call{Path: verifyPath, Body: with(work, m{"challenge": 7}), Origin: siteOrigin}, 400},
 			{"wrong nonce", call{Path: verifyPath, Body: with(work, m{"nonce": nonce ^ 1}), Origin: siteOrigin}, 400},
@@ -107,7 +115,11 @@ func TestErrors(t *testing.T) {
 			{"nonce with a fraction", call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage("1.5")}), Origin: siteOrigin}, 400},
 			{"nonce with an exponent", call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage("1e3")}), Origin: siteOrigin}, 400},
 			{"nonce too large", call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage("9007199254740992")}), Origin: siteOrigin}, 400},
-			{"nonce of 30 digits", call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage(strings.Repeat("9", 30))}), Origin: siteOrigin}, 400},
+			{
+				name:   "nonce of 30 digits",
+				call:   call{Path: verifyPath, Body: with(work, m{"nonce": json.RawMessage(strings.Repeat("9", 30))}), Origin: siteOrigin},
+				status: 400,
+			},
 			// 400: a body that cannot be read.
 			{"config, empty body", call{Path: configPath, Body: "", Origin: siteOrigin}, 400},
 			{"config, no JSON", call{Path: configPath, Body: "hello", Origin: siteOrigin}, 400},
@@ -141,7 +153,11 @@ func TestErrors(t *testing.T) {
 			{"the domain comes before the work", call{Path: verifyPath, Body: with(work, m{"nonce": "x"}), Origin: foreign}, 403},
 			// 404: the sitekey does not exist.
 			{"config, unknown sitekey", call{Path: configPath, Body: m{"sitekey": unknown}, Origin: siteOrigin}, 404},
-			{"config, sitekey with a newline", call{Path: configPath, Body: m{"sitekey": key.Sitekey.Sitekey[:9] + "\n" + key.Sitekey.Sitekey[9:]}, Origin: siteOrigin}, 404},
+			{
+				name:   "config, sitekey with a newline",
+				call:   call{Path: configPath, Body: m{"sitekey": key.Sitekey.Sitekey[:9] + "\n" + key.Sitekey.Sitekey[9:]}, Origin: siteOrigin},
+				status: 404,
+			},
 			{"config, not the form of one", call{Path: configPath, Body: m{"sitekey": "x"}, Origin: siteOrigin}, 404},
 			{"verify, unknown sitekey", call{Path: verifyPath, Body: with(work, m{"sitekey": unknown}), Origin: siteOrigin}, 404},
 			{"siteverify, unknown sitekey", call{Path: siteverifyPath, Body: with(pair, m{"sitekey": unknown})}, 404},
@@ -226,7 +242,11 @@ func TestDomainBinding(t *testing.T) {
 		{"nothing", nil, false, ""},
 		{"referer only", http.Header{"Referer": {"https://www.example.com/login?next=%2F"}}, true, "www.example.com"},
 		{"foreign referer only", http.Header{"Referer": {"https://example.org/https://example.com"}}, false, "example.org"},
-		{"the origin comes before the referer", http.Header{"Origin": {"https://example.org"}, "Referer": {"https://example.com/"}}, false, "example.org"},
+		{
+			name:   "the origin comes before the referer",
+			header: http.Header{"Origin": {"https://example.org"}, "Referer": {"https://example.com/"}}, allowed: false,
+			host: "example.org",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			status := http.StatusOK
@@ -369,8 +389,15 @@ func TestNoTestSitekey(t *testing.T) {
 		}{
 			{"config", call{Path: configPath, Body: m{"sitekey": model.TestSitekey}, Origin: siteOrigin}, http.StatusNotFound},
 			{"verify", call{Path: verifyPath, Body: work, Origin: siteOrigin}, http.StatusNotFound},
-			{"siteverify", call{Path: siteverifyPath, Body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": token}}, http.StatusNotFound},
-			{"siteverify of another sitekey", call{Path: siteverifyPath, Body: m{"sitekey": owned.Sitekey.Sitekey, "secret": model.TestSitekeySecret, "token": token}},
+			{
+				name:   "siteverify",
+				call:   call{Path: siteverifyPath, Body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": token}},
+				status: http.StatusNotFound,
+			},
+			{"siteverify of another sitekey", call{
+				Path: siteverifyPath,
+				Body: m{"sitekey": owned.Sitekey.Sitekey, "secret": model.TestSitekeySecret, "token": token},
+			},
 				http.StatusUnauthorized},
 		} {
 			off.refusal(t, c.name, c.call, c.status)

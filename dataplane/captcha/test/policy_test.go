@@ -99,16 +99,28 @@ func TestAutomationMeetsMoreWork(t *testing.T) {
 			strict    bool // it counts in a strict policy
 		}{
 			{"browser", http.Header{"User-Agent": {chrome}, "Accept-Language": {"de"}}, nil, false, false},
-			{"browser with hints", http.Header{"User-Agent": {chrome}, "Accept-Language": {"de"}, "Sec-Ch-Ua": {`"Chromium";v="145", "Not:A-Brand";v="99"`}}, nil, false, false},
+			{
+				name:   "browser with hints",
+				header: http.Header{"User-Agent": {chrome}, "Accept-Language": {"de"}, "Sec-Ch-Ua": {`"Chromium";v="145", "Not:A-Brand";v="99"`}},
+				body:   nil, automated: false, strict: false,
+			},
 			{"headless in the agent", http.Header{"User-Agent": {headless}, "Accept-Language": {"de"}}, nil, true, true},
-			{"headless in a hint", http.Header{"User-Agent": {chrome}, "Accept-Language": {"de"}, "Sec-Ch-Ua": {`"Chromium";v="145", "HeadlessChrome";v="145"`}}, nil, true, true},
+			{
+				name:   "headless in a hint",
+				header: http.Header{"User-Agent": {chrome}, "Accept-Language": {"de"}, "Sec-Ch-Ua": {`"Chromium";v="145", "HeadlessChrome";v="145"`}},
+				body:   nil, automated: true, strict: true,
+			},
 			{"webdriver", http.Header{"User-Agent": {chrome}, "Accept-Language": {"de"}}, m{"webdriver": true}, true, true},
 			{"no webdriver", http.Header{"User-Agent": {chrome}, "Accept-Language": {"de"}}, m{"webdriver": false}, false, false},
 			{"webdriver of another type", http.Header{"User-Agent": {chrome}, "Accept-Language": {"de"}}, m{"webdriver": "true"}, false, false},
 			{"library", http.Header{"User-Agent": {"python-requests/2.32.3"}}, nil, true, true},
 			{"no agent", http.Header{"User-Agent": {""}, "Accept-Language": {"de"}}, nil, false, true},
 			{"no language", http.Header{"User-Agent": {chrome}}, nil, false, true},
-			{"search engine", http.Header{"User-Agent": {"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}, "Accept-Language": {"de"}}, nil, false, false},
+			{
+				name:   "search engine",
+				header: http.Header{"User-Agent": {"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}, "Accept-Language": {"de"}},
+				body:   nil, automated: false, strict: false,
+			},
 		} {
 			for _, isStrict := range []bool{false, true} {
 				key := p.Sitekey(account)

@@ -118,7 +118,10 @@ func twoPlanes(t *testing.T, databaseURL string) []*plane {
 	}
 
 	c := testkit.NewClock(noon)
-	return []*plane{newPlaneWithin(t, first, ingest.NewClaimStore(dbtest.SitesCell(t, first)), c, hang), newPlaneWithin(t, second, ingest.NewClaimStore(dbtest.SitesCell(t, second)), c, hang)}
+	return []*plane{
+		newPlaneWithin(t, first, ingest.NewClaimStore(dbtest.SitesCell(t, first)), c, hang),
+		newPlaneWithin(t, second, ingest.NewClaimStore(dbtest.SitesCell(t, second)), c, hang),
+	}
 }
 
 // TestParallelRedemptionByTwoProcesses is TestParallelRedemption on two services.
@@ -382,7 +385,9 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		var wg sync.WaitGroup
 		refused := func(token string) {
 			wg.Go(func() {
-				response, body, err := p.Try(call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token}})
+				response, body, err := p.Try(call{
+					Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token},
+				})
 				if err != nil || response.StatusCode != http.StatusServiceUnavailable {
 					t.Errorf("while a commit is slow: %s, %v; want 503", body, err)
 				}
@@ -720,7 +725,10 @@ func TestTokensShowNoRowNumbers(t *testing.T) {
 			testkit.NoError(t, err)
 
 			for _, number := range []int64{int64(key.ID), int64(key.AccountID)} {
-				for _, shown := range [][]byte{binary.BigEndian.AppendUint64(nil, uint64(number)), binary.LittleEndian.AppendUint64(nil, uint64(number))} {
+				for _, shown := range [][]byte{
+					binary.BigEndian.AppendUint64(nil, uint64(number)),
+					binary.LittleEndian.AppendUint64(nil, uint64(number)),
+				} {
 					if bytes.Contains(raw, shown) {
 						t.Errorf("a %s of sitekey %d contains %x: %x", name, key.ID, shown, raw)
 					}

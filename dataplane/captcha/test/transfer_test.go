@@ -136,7 +136,9 @@ func TestSuspendedSitekey(t *testing.T) {
 		testkit.Await(t, "the suspension at siteverify", func() bool { return p.Siteverify(key, token) == exceeded })
 		testkit.Await(t, "the suspension at the compatible endpoint", func() bool { return p.Compat(key, token) == refused("quota-exceeded") })
 		check(t, "a forged token", p.Siteverify(key, "x"), invalid)
-		p.refusal(t, "a wrong secret", call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": "x", "token": token}}, http.StatusUnauthorized)
+		p.refusal(t, "a wrong secret", call{
+			Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": "x", "token": token},
+		}, http.StatusUnauthorized)
 
 		if _, err := accounts.New(d).Resume(t.Context(), account, model.At(p.Clock.Now())); err != nil {
 			t.Fatal(err)

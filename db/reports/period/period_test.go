@@ -78,17 +78,61 @@ func TestShift(t *testing.T) {
 		shift    func(period.Period) period.Shift
 		want     [2]string
 	}{
-		{"days before", "2026-03-01", "2026-03-30", func(p period.Period) period.Shift { return period.Before(p, false) }, [2]string{"2026-01-30", "2026-02-28"}},
-		{"weeks before", "2026-03-01", "2026-03-30", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2026-01-25", "2026-02-23"}},
-		{"the day before", "2026-03-10", "2026-03-10", func(p period.Period) period.Shift { return period.Before(p, false) }, [2]string{"2026-03-09", "2026-03-09"}},
-		{"the same weekday", "2026-03-10", "2026-03-10", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2026-03-03", "2026-03-03"}},
-		{"91 days", "2026-03-01", "2026-05-30", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2025-11-30", "2026-02-28"}},
-		{"the year before", "2028-02-01", "2028-02-29", func(p period.Period) period.Shift { return period.YearBefore(p, false) }, [2]string{"2027-02-01", "2027-02-28"}},
-		{"52 weeks", "2026-11-20", "2026-11-20", func(p period.Period) period.Shift { return period.YearBefore(p, true) }, [2]string{"2025-11-21", "2025-11-21"}},
-		{"a year of 53 weeks", "2025-11-01", "2026-10-31", func(p period.Period) period.Shift { return period.YearBefore(p, true) }, [2]string{"2024-10-26", "2025-10-25"}},
-		{"days of choice", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-01-09"), false) }, [2]string{"2026-01-09", "2026-01-11"}},
-		{"weekdays of choice", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-01-09"), true) }, [2]string{"2026-01-11", "2026-01-13"}},
-		{"later", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-03-09"), true) }, [2]string{"2026-03-08", "2026-03-10"}},
+		{
+			name: "days before", from: "2026-03-01", to: "2026-03-30",
+			shift: func(p period.Period) period.Shift { return period.Before(p, false) },
+			want:  [2]string{"2026-01-30", "2026-02-28"},
+		},
+		{
+			name: "weeks before", from: "2026-03-01", to: "2026-03-30",
+			shift: func(p period.Period) period.Shift { return period.Before(p, true) },
+			want:  [2]string{"2026-01-25", "2026-02-23"},
+		},
+		{
+			name: "the day before", from: "2026-03-10", to: "2026-03-10",
+			shift: func(p period.Period) period.Shift { return period.Before(p, false) },
+			want:  [2]string{"2026-03-09", "2026-03-09"},
+		},
+		{
+			name: "the same weekday", from: "2026-03-10", to: "2026-03-10",
+			shift: func(p period.Period) period.Shift { return period.Before(p, true) },
+			want:  [2]string{"2026-03-03", "2026-03-03"},
+		},
+		{
+			name: "91 days", from: "2026-03-01", to: "2026-05-30",
+			shift: func(p period.Period) period.Shift { return period.Before(p, true) },
+			want:  [2]string{"2025-11-30", "2026-02-28"},
+		},
+		{
+			name: "the year before", from: "2028-02-01", to: "2028-02-29",
+			shift: func(p period.Period) period.Shift { return period.YearBefore(p, false) },
+			want:  [2]string{"2027-02-01", "2027-02-28"},
+		},
+		{
+			name: "52 weeks", from: "2026-11-20", to: "2026-11-20",
+			shift: func(p period.Period) period.Shift { return period.YearBefore(p, true) },
+			want:  [2]string{"2025-11-21", "2025-11-21"},
+		},
+		{
+			name: "a year of 53 weeks", from: "2025-11-01", to: "2026-10-31",
+			shift: func(p period.Period) period.Shift { return period.YearBefore(p, true) },
+			want:  [2]string{"2024-10-26", "2025-10-25"},
+		},
+		{
+			name: "days of choice", from: "2026-03-01", to: "2026-03-03",
+			shift: func(p period.Period) period.Shift { return period.To(p, date(t, "2026-01-09"), false) },
+			want:  [2]string{"2026-01-09", "2026-01-11"},
+		},
+		{
+			name: "weekdays of choice", from: "2026-03-01", to: "2026-03-03",
+			shift: func(p period.Period) period.Shift { return period.To(p, date(t, "2026-01-09"), true) },
+			want:  [2]string{"2026-01-11", "2026-01-13"},
+		},
+		{
+			name: "later", from: "2026-03-01", to: "2026-03-03",
+			shift: func(p period.Period) period.Shift { return period.To(p, date(t, "2026-03-09"), true) },
+			want:  [2]string{"2026-03-08", "2026-03-10"},
+		},
 	} {
 		p := between(t, test.from, test.to)
 		if got := test.shift(p).Period(p); got != between(t, test.want[0], test.want[1]) {
@@ -187,13 +231,16 @@ func TestComparedPoints(t *testing.T) {
 		n                int            // points
 		starts           map[int]string // of compared points; of some
 	}{
-		"23 hours with 24":   {"Europe/Berlin", "2026-03-29", "2026-03-22", 23, map[int]string{1: "01:00 CET", 2: "03:00 CET", 22: "23:00 CET"}},
-		"24 hours with 23":   {"Europe/Berlin", "2026-04-05", "2026-03-29", 24, map[int]string{2: "03:00 CEST", 3: "03:00 CEST", 4: "04:00 CEST"}},
-		"24 hours with 25":   {"Europe/Berlin", "2026-11-01", "2026-10-25", 24, map[int]string{2: "02:00 CEST", 3: "03:00 CET", 23: "23:00 CET"}},
-		"25 hours with 24":   {"Europe/Berlin", "2026-10-25", "2026-10-18", 25, map[int]string{2: "02:00 CEST", 3: "03:00 CEST", 4: "03:00 CEST"}},
-		"25 hours with 25":   {"Europe/Berlin", "2026-10-25", "2025-10-26", 25, map[int]string{2: "02:00 CEST", 3: "02:00 CET", 4: "03:00 CET"}},
-		"23 hours with 25":   {"Europe/Berlin", "2026-03-29", "2026-10-25", 23, map[int]string{1: "01:00 CEST", 2: "03:00 CET", 22: "23:00 CET"}},
-		"half an hour more":  {"Australia/Lord_Howe", "2026-04-05", "2026-03-29", 25, map[int]string{1: "01:00 +11", 2: "01:30 +11", 24: "23:30 +11"}},
+		"23 hours with 24": {"Europe/Berlin", "2026-03-29", "2026-03-22", 23, map[int]string{1: "01:00 CET", 2: "03:00 CET", 22: "23:00 CET"}},
+		"24 hours with 23": {"Europe/Berlin", "2026-04-05", "2026-03-29", 24, map[int]string{2: "03:00 CEST", 3: "03:00 CEST", 4: "04:00 CEST"}},
+		"24 hours with 25": {"Europe/Berlin", "2026-11-01", "2026-10-25", 24, map[int]string{2: "02:00 CEST", 3: "03:00 CET", 23: "23:00 CET"}},
+		"25 hours with 24": {"Europe/Berlin", "2026-10-25", "2026-10-18", 25, map[int]string{2: "02:00 CEST", 3: "03:00 CEST", 4: "03:00 CEST"}},
+		"25 hours with 25": {"Europe/Berlin", "2026-10-25", "2025-10-26", 25, map[int]string{2: "02:00 CEST", 3: "02:00 CET", 4: "03:00 CET"}},
+		"23 hours with 25": {"Europe/Berlin", "2026-03-29", "2026-10-25", 23, map[int]string{1: "01:00 CEST", 2: "03:00 CET", 22: "23:00 CET"}},
+		"half an hour more": {
+			zone: "Australia/Lord_Howe", day: "2026-04-05", other: "2026-03-29", n: 25,
+			starts: map[int]string{1: "01:00 +11", 2: "01:30 +11", 24: "23:30 +11"},
+		},
 		"without a midnight": {"Africa/Cairo", "2026-04-24", "2026-04-17", 23, map[int]string{0: "00:00 EET", 1: "02:00 EET", 22: "23:00 EET"}},
 		"with one":           {"Africa/Cairo", "2026-05-01", "2026-04-24", 24, map[int]string{0: "01:00 EEST", 1: "01:00 EEST", 2: "02:00 EEST"}},
 	} {

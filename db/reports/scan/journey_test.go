@@ -60,24 +60,30 @@ func TestJourneys(t *testing.T) {
 		journey scan.Journey
 		want    string
 	}{
-		"none":                     {[]string{"/b"}, scan.Journey{From: page, Steps: 3}, " 0"},
-		"the end":                  {[]string{"/a"}, scan.Journey{From: page, Steps: 3}, " 1 (end 1)"},
-		"the beginning":            {[]string{"/a /b"}, scan.Journey{From: page, Before: true, Steps: 3}, " 1 (end 1)"},
-		"one step":                 {[]string{"/a /b /c", "/a /b"}, scan.Journey{From: page, Steps: 1}, " 2 (/b 2)"},
-		"three steps":              {[]string{"/a /b /c /d /e"}, scan.Journey{From: page, Steps: 3}, " 1 (/b 1 (/c 1 (/d 1)))"},
-		"three steps back":         {[]string{"/e /d /c /b /a"}, scan.Journey{From: page, Before: true, Steps: 3}, " 1 (/b 1 (/c 1 (/d 1)))"},
-		"repeated views":           {[]string{"/a /a /b /b /c"}, scan.Journey{From: page, Steps: 3}, " 1 (/b 1 (/c 1 (end 1)))"},
-		"repeated views back":      {[]string{"/c /b /b /a"}, scan.Journey{From: page, Before: true, Steps: 3}, " 1 (/b 1 (/c 1 (end 1)))"},
-		"back to the start":        {[]string{"/a /b /a"}, scan.Journey{From: page, Steps: 3}, " 1 (/b 1 (/a 1 (end 1)))"},
-		"the first view":           {[]string{"/c /a /b /a /d"}, scan.Journey{From: page, Steps: 1}, " 1 (/b 1)"},
-		"the first view back":      {[]string{"/c /a /b /a"}, scan.Journey{From: page, Before: true, Steps: 1}, " 1 (/c 1)"},
-		"events between":           {[]string{"/a scroll /a scroll /b"}, scan.Journey{From: page, Steps: 1}, " 1 (/b 1)"},
-		"a pattern":                {[]string{"/a/1 /a/2", "/a/2 /b"}, scan.Journey{From: scan.Step{Page: "/a/*"}, Steps: 1}, " 2 (/a/2 1, /b 1)"},
-		"an event":                 {[]string{"/a signup /a /b", "/b"}, scan.Journey{From: event, Steps: 2}, " 1 (/a 1 (/b 1))"},
-		"before an event":          {[]string{"/b /a signup /c signup"}, scan.Journey{From: event, Before: true, Steps: 3}, " 1 (/a 1 (/b 1 (end 1)))"},
-		"an event without a page":  {[]string{"signup"}, scan.Journey{From: event, Steps: 3}, " 0"},
-		"an event before pages":    {[]string{"signup /a"}, scan.Journey{From: event, Before: true, Steps: 3}, " 1 (end 1)"},
-		"order by visits and text": {[]string{"/a /c", "/a /b", "/a /d", "/a /d", "/a"}, scan.Journey{From: page, Steps: 1}, " 5 (/d 2, /b 1, /c 1, end 1)"},
+		"none":                {[]string{"/b"}, scan.Journey{From: page, Steps: 3}, " 0"},
+		"the end":             {[]string{"/a"}, scan.Journey{From: page, Steps: 3}, " 1 (end 1)"},
+		"the beginning":       {[]string{"/a /b"}, scan.Journey{From: page, Before: true, Steps: 3}, " 1 (end 1)"},
+		"one step":            {[]string{"/a /b /c", "/a /b"}, scan.Journey{From: page, Steps: 1}, " 2 (/b 2)"},
+		"three steps":         {[]string{"/a /b /c /d /e"}, scan.Journey{From: page, Steps: 3}, " 1 (/b 1 (/c 1 (/d 1)))"},
+		"three steps back":    {[]string{"/e /d /c /b /a"}, scan.Journey{From: page, Before: true, Steps: 3}, " 1 (/b 1 (/c 1 (/d 1)))"},
+		"repeated views":      {[]string{"/a /a /b /b /c"}, scan.Journey{From: page, Steps: 3}, " 1 (/b 1 (/c 1 (end 1)))"},
+		"repeated views back": {[]string{"/c /b /b /a"}, scan.Journey{From: page, Before: true, Steps: 3}, " 1 (/b 1 (/c 1 (end 1)))"},
+		"back to the start":   {[]string{"/a /b /a"}, scan.Journey{From: page, Steps: 3}, " 1 (/b 1 (/a 1 (end 1)))"},
+		"the first view":      {[]string{"/c /a /b /a /d"}, scan.Journey{From: page, Steps: 1}, " 1 (/b 1)"},
+		"the first view back": {[]string{"/c /a /b /a"}, scan.Journey{From: page, Before: true, Steps: 1}, " 1 (/c 1)"},
+		"events between":      {[]string{"/a scroll /a scroll /b"}, scan.Journey{From: page, Steps: 1}, " 1 (/b 1)"},
+		"a pattern":           {[]string{"/a/1 /a/2", "/a/2 /b"}, scan.Journey{From: scan.Step{Page: "/a/*"}, Steps: 1}, " 2 (/a/2 1, /b 1)"},
+		"an event":            {[]string{"/a signup /a /b", "/b"}, scan.Journey{From: event, Steps: 2}, " 1 (/a 1 (/b 1))"},
+		"before an event": {
+			visits: []string{"/b /a signup /c signup"}, journey: scan.Journey{From: event, Before: true, Steps: 3},
+			want: " 1 (/a 1 (/b 1 (end 1)))",
+		},
+		"an event without a page": {[]string{"signup"}, scan.Journey{From: event, Steps: 3}, " 0"},
+		"an event before pages":   {[]string{"signup /a"}, scan.Journey{From: event, Before: true, Steps: 3}, " 1 (end 1)"},
+		"order by visits and text": {
+			visits: []string{"/a /c", "/a /b", "/a /d", "/a /d", "/a"}, journey: scan.Journey{From: page, Steps: 1},
+			want: " 5 (/d 2, /b 1, /c 1, end 1)",
+		},
 	} {
 		rows := segment.Rows{Day: journeyDay}
 		for i, hits := range test.visits {

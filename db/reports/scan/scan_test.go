@@ -143,18 +143,36 @@ func TestRollupsAreUsed(t *testing.T) {
 		zone  *time.Location
 		want  string // "c" for each day whose columns are needed
 	}{
-		"UTC":               {utc, time.UTC, "---"},
-		"Berlin":            {local, berlin, "---"},
-		"one day":           {oracle.Dashboard(berlin, first+1, 1), berlin, "---"},
-		"UTC in Berlin":     {utc, berlin, "ccc"},
-		"Berlin in UTC":     {local, time.UTC, "ccc"},
-		"filter":            {oracle.Filtered(utc, scan.Page, "/"), time.UTC, "ccc"},
-		"unknown event":     {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "none"} }), berlin, "---"},
-		"properties":        {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} }), berlin, "ccc"},
-		"numbers":           {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Numbers = oracle.AllNumbers("signup", "n")[:1] }), berlin, "ccc"},
-		"other figures":     {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Breakdowns[0].VisitorsOnly = false }), berlin, "ccc"},
-		"until a time":      {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Until = q.To.Start(berlin).Add(time.Hour) }), berlin, "-c-"},
-		"points of an hour": {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Points[1] = q.Points[1].Add(2 * time.Hour) }), berlin, "-c-"},
+		"UTC":           {utc, time.UTC, "---"},
+		"Berlin":        {local, berlin, "---"},
+		"one day":       {oracle.Dashboard(berlin, first+1, 1), berlin, "---"},
+		"UTC in Berlin": {utc, berlin, "ccc"},
+		"Berlin in UTC": {local, time.UTC, "ccc"},
+		"filter":        {oracle.Filtered(utc, scan.Page, "/"), time.UTC, "ccc"},
+		"unknown event": {
+			query: change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "none"} }),
+			zone:  berlin, want: "---",
+		},
+		"properties": {
+			query: change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} }),
+			zone:  berlin, want: "ccc",
+		},
+		"numbers": {
+			query: change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Numbers = oracle.AllNumbers("signup", "n")[:1] }),
+			zone:  berlin, want: "ccc",
+		},
+		"other figures": {
+			query: change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Breakdowns[0].VisitorsOnly = false }),
+			zone:  berlin, want: "ccc",
+		},
+		"until a time": {
+			query: change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Until = q.To.Start(berlin).Add(time.Hour) }),
+			zone:  berlin, want: "-c-",
+		},
+		"points of an hour": {
+			query: change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Points[1] = q.Points[1].Add(2 * time.Hour) }),
+			zone:  berlin, want: "-c-",
+		},
 	} {
 		rollup, texts := decodeRollup(t, scan.RollUp(g, c.zone).Encode(), g.Encode())
 		got := ""

@@ -146,8 +146,11 @@ func TestTextsWithinLimits(t *testing.T) {
 		wantPaths      []string
 		wantSources    []string
 	}{
-		"within":       {func(*segment.Limits) {}, []string{"/a", "/b", ""}, []string{"x", ""}, []string{"/a", "/b", ""}, []string{"x", ""}},
-		"many paths":   {func(*segment.Limits) {}, []string{"/a", "/b", "/c", "/c", "/d", "/b"}, []string{"x"}, []string{o, "/b", "/c", "/c", o, "/b"}, []string{"x"}},
+		"within": {func(*segment.Limits) {}, []string{"/a", "/b", ""}, []string{"x", ""}, []string{"/a", "/b", ""}, []string{"x", ""}},
+		"many paths": {
+			limits: func(*segment.Limits) {}, paths: []string{"/a", "/b", "/c", "/c", "/d", "/b"},
+			sources: []string{"x"}, wantPaths: []string{o, "/b", "/c", "/c", o, "/b"}, wantSources: []string{"x"},
+		},
 		"many sources": {func(*segment.Limits) {}, []string{"/"}, []string{"x", "y", "z", "z", "y"}, []string{"/"}, []string{o, "y", "z", "z", "y"}},
 		"bytes": {
 			func(l *segment.Limits) { l.Text, l.Texts = 60, 100 }, []string{"/" + strings.Repeat("a", 50), "/b", "/b"},

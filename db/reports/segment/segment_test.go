@@ -70,8 +70,16 @@ func TestBuild(t *testing.T) {
 		{"source", s.Text(segment.Source, 0), "a.example"},
 		{"user id of another visit of the visitor", s.Text(segment.User, 0), "0123456789abcdef"},
 		{"no user id", s.Text(segment.User, 2), ""},
-		{"property names", []string{s.Text(segment.PropName, 0), s.Text(segment.PropName, 1), s.Text(segment.PropName, 2)}, []string{"ok", "plan", "size"}},
-		{"property values", []string{s.Text(segment.PropValue, 0), s.Text(segment.PropValue, 1), s.Text(segment.PropValue, 2)}, []string{"true", "pro", "1.50"}},
+		{
+			name: "property names",
+			got:  []string{s.Text(segment.PropName, 0), s.Text(segment.PropName, 1), s.Text(segment.PropName, 2)},
+			want: []string{"ok", "plan", "size"},
+		},
+		{
+			name: "property values",
+			got:  []string{s.Text(segment.PropValue, 0), s.Text(segment.PropValue, 1), s.Text(segment.PropValue, 2)},
+			want: []string{"true", "pro", "1.50"},
+		},
 		{"properties", s.PropsEnd, []uint32{3}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

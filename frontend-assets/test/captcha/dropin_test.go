@@ -516,7 +516,10 @@ func TestChromiumDropinTogether(t *testing.T) {
 		page += `<div class="` + class + `" data-sitekey="SITEKEY" data-callback="onToken"></div>`
 	}
 	page += `<div class="service-captcha" data-sitekey="SITEKEY"></div><button id="send">Send</button></form>`
-	for _, path := range []string{"/1/api.js", "/recaptcha/api.js", "/turnstile/v0/api.js", "/captcha.js", "/recaptcha/api.js?render=explicit&onload=onToken"} {
+	for _, path := range []string{
+		"/1/api.js", "/recaptcha/api.js", "/turnstile/v0/api.js", "/captcha.js",
+		"/recaptcha/api.js?render=explicit&onload=onToken",
+	} {
 		page += `<script defer src="` + captchaOrigin + path + `"></script>`
 	}
 	s := newCaptchaSite(t, map[string]string{"/": page})

@@ -187,7 +187,10 @@ func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en">` + fmt.Sprintf(widget, "bad") + fmt.Sprintf(widget, "good") + captchaScript})
 
 	const broken = "This browser cannot do the verification"
-	for _, function := range []string{"Element.prototype.closest", "Element.prototype.querySelectorAll", "EventTarget.prototype.addEventListener", "Element.prototype.append"} {
+	for _, function := range []string{
+		"Element.prototype.closest", "Element.prototype.querySelectorAll", "EventTarget.prototype.addEventListener",
+		"Element.prototype.append",
+	} {
 		page := s.browser.NewPage()
 		page.Before(`{ window.calls = 0
 			const plain = ` + function + `

@@ -36,11 +36,17 @@ func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
 		{"no style at all", "/", contract + "; style-src 'none'"},
 		{"nonce and strict-dynamic", "/nonce", "script-src 'nonce-n0nce' 'strict-dynamic'; worker-src blob:"},
 		{"no workers", "/", "default-src 'self'; script-src 'self' " + captchaOrigin + "; connect-src " + captchaOrigin},
-		{"no workers, but WebAssembly", "/", "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' " + captchaOrigin + "; connect-src " + captchaOrigin},
+		{
+			name: "no workers, but WebAssembly", path: "/",
+			policy: "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' " + captchaOrigin + "; connect-src " + captchaOrigin,
+		},
 		{"trusted types", "/", contract + "; require-trusted-types-for 'script'"},
 		{"trusted types of one name", "/", contract + "; require-trusted-types-for 'script'; trusted-types service-captcha"},
 		{"no trusted types", "/", contract + "; require-trusted-types-for 'script'; trusted-types 'none'"},
-		{"trusted types and no workers", "/", "script-src " + captchaOrigin + "; worker-src 'none'; require-trusted-types-for 'script'; trusted-types other"},
+		{
+			name: "trusted types and no workers", path: "/",
+			policy: "script-src " + captchaOrigin + "; worker-src 'none'; require-trusted-types-for 'script'; trusted-types other",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.headers = http.Header{}
@@ -86,7 +92,10 @@ func TestChromiumCaptchaWherePolicyForbidsIt(t *testing.T) {
 }
 
 func TestChromiumCaptchaStyle(t *testing.T) {
-	s := newCaptchaSite(t, map[string]string{"/": captchaForm(""), "/link": captchaLink + captchaForm(""), "/own": `<style id="svc-captcha-css"></style>` + captchaForm("")})
+	s := newCaptchaSite(t, map[string]string{
+		"/": captchaForm(""), "/link": captchaLink + captchaForm(""),
+		"/own": `<style id="svc-captcha-css"></style>` + captchaForm(""),
+	})
 
 	page := s.browser.NewPage()
 	for path, want := range map[string]string{"/": "true 1", "/link": "true 0", "/own": "false 0"} {
@@ -152,7 +161,10 @@ func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 		name, page, worker string // scripts that run first in the page and in workers
 	}{
 		{"no WebAssembly", "delete window.WebAssembly", "delete self.WebAssembly"},
-		{"WebAssembly refuses", "", "for (const f of ['compile', 'instantiate', 'compileStreaming', 'instantiateStreaming']) WebAssembly[f] = () => Promise.reject(new Error('no')); WebAssembly.Module = class { constructor() { throw new Error('no') } }"},
+		{
+			name: "WebAssembly refuses", page: "",
+			worker: "for (const f of ['compile', 'instantiate', 'compileStreaming', 'instantiateStreaming']) WebAssembly[f] = () => Promise.reject(new Error('no')); WebAssembly.Module = class { constructor() { throw new Error('no') } }",
+		},
 		{"no workers", "delete window.Worker", ""},
 		{"workers throw", "window.Worker = class { constructor() { throw new TypeError('no') } }", ""},
 		{"workers throw and no WebAssembly", "window.Worker = class { constructor() { throw new TypeError('no') } }; delete window.WebAssembly", ""},

@@ -54,9 +54,21 @@ func TestChromiumCaptchaShowsWhatIsWrong(t *testing.T) {
 		{"refused twice", "/verify", always(400), refusal, []string{"config", "verify", "config", "verify"}},
 		{"down", "/config", always(503), unreachable, []string{"config", "config"}},
 		{"down at the end", "/verify", always(502), unreachable, []string{"config", "verify", "verify"}},
-		{"page of another server", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte("<h1>Hotel Wi-Fi</h1>")); return true }, unreachable, []string{"config", "config"}},
-		{"JSON of another server", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`{"challenge":7}`)); return true }, unreachable, []string{"config", "config"}},
-		{"no JSON object", "/verify", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`null`)); return true }, unreachable, []string{"config", "verify", "verify"}},
+		{
+			name: "page of another server", path: "/config",
+			answer: func(w http.ResponseWriter) bool { _, _ = w.Write([]byte("<h1>Hotel Wi-Fi</h1>")); return true },
+			note:   unreachable, calls: []string{"config", "config"},
+		},
+		{
+			name: "JSON of another server", path: "/config",
+			answer: func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`{"challenge":7}`)); return true },
+			note:   unreachable, calls: []string{"config", "config"},
+		},
+		{
+			name: "no JSON object", path: "/verify",
+			answer: func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`null`)); return true }, note: unreachable,
+			calls: []string{"config", "verify", "verify"},
+		},
 		{"busy", "/config", times(1<<30, 429, "Retry-After", "3000"), "Too many attempts, please wait", []string{"config"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

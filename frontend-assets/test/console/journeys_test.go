@@ -36,7 +36,9 @@ func storeReaders(t *testing.T, s *service) {
 			for i := range max(perWeek-(week-first), 1) {
 				key := segment.VisitKey{Visitor: model.VisitorID{byte(first), byte(i)}, N: 1}
 				at := rows.Day.Start().Add(10 * time.Hour)
-				rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct", UserID: fmt.Sprintf("user-%05d-%05d", first, i)})
+				rows.Visits = append(rows.Visits, segment.Visit{
+					VisitKey: key, StartedAt: at, Channel: "direct", UserID: fmt.Sprintf("user-%05d-%05d", first, i),
+				})
 				for n, hit := range strings.Fields(ways[i]) {
 					at, id := at.Add(time.Duration(n)*time.Second), int64(rows.Day)<<24|int64(first)<<16|int64(i)<<8|int64(n)
 					if strings.HasPrefix(hit, "/") {
@@ -152,7 +154,9 @@ func TestJourneysChromium(t *testing.T) {
 
 	// German, on a narrow screen.
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
-	for path, text := range map[string]string{"?period=91d&events=cohort": "Erster Besuch in der Woche ab", "?period=91d&journey=/": "Was danach kam"} {
+	for path, text := range map[string]string{
+		"?period=91d&events=cohort": "Erster Besuch in der Woche ab", "?period=91d&journey=/": "Was danach kam",
+	} {
 		p.Do(chromedp.EmulateViewport(320, 800))
 		p.Goto(s.Origin + "/sites/" + id + path)
 		p.see(text)

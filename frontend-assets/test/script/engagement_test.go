@@ -57,7 +57,10 @@ func TestChromiumEngagementIsSentOncePerSpan(t *testing.T) {
 }
 
 func TestChromiumPageThatIsNeverSeen(t *testing.T) {
-	w := newWorld(t, map[string]string{"/": `<a href="/behind" target="_blank" onclick="">x</a>`, "/behind": tag("") + `<script>fetch("/report?" + document.visibilityState)</script>`})
+	w := newWorld(t, map[string]string{
+		"/":       `<a href="/behind" target="_blank" onclick="">x</a>`,
+		"/behind": tag("") + `<script>fetch("/report?" + document.visibilityState)</script>`,
+	})
 	w.browser.NewPage()
 	front := w.browser.Open("http://shop.example.test/")
 	hidden := w.browser.NewPage()
@@ -106,7 +109,11 @@ func TestChromiumScrollDepth(t *testing.T) {
 		{"shorter than the window", "/short", nil, 0, 100},
 		{"a page that grows has been seen to a lesser part", "/growing", []string{scroll("0.5"), `content.style.height = "600vh"`}, 0, 25},
 		{"full-height body", "/quirks", []string{scroll("1")}, 0, 50},
-		{"boxes within the page do not count", "/", []string{`new Promise(done => { content.innerHTML = '<div id=box style="height: 50px; overflow: auto"><p style="height: 999px">'; box.onscroll = () => done(); box.scrollTo(0, 900) })`}, 0, 10},
+		{
+			name: "boxes within the page do not count", path: "/",
+			steps:  []string{`new Promise(done => { content.innerHTML = '<div id=box style="height: 50px; overflow: auto"><p style="height: 999px">'; box.onscroll = () => done(); box.scrollTo(0, 900) })`},
+			events: 0, want: 10,
+		},
 	} {
 		page := w.open("http://shop.example.test" + test.path)
 		w.nextOf("pageview")

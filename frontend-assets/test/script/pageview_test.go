@@ -231,9 +231,15 @@ func TestChromiumRoutes(t *testing.T) {
 			{"history.pushState(0, '', '/one?secret=3')", ""},
 			{"history.pushState(0, '', '#y')", ""},
 			{"location.hash = 'z'", ""},
-			{"history.replaceState(0, '', '/two?utm_campaign=C')", `{"t": "pageview", "p": "/two", "r": "http://shop.example.test/one", "u": {"campaign": "c"}}`},
+			{
+				script: "history.replaceState(0, '', '/two?utm_campaign=C')",
+				want:   `{"t": "pageview", "p": "/two", "r": "http://shop.example.test/one", "u": {"campaign": "c"}}`,
+			},
 			{"history.replaceState(1, '')", ""},
-			{"new Promise(done => { addEventListener('popstate', done, {once: true}); history.go(-3) })", `{"t": "pageview", "p": "/one", "r": "http://shop.example.test/two"}`},
+			{
+				script: "new Promise(done => { addEventListener('popstate', done, {once: true}); history.go(-3) })",
+				want:   `{"t": "pageview", "p": "/one", "r": "http://shop.example.test/two"}`,
+			},
 			{"new Promise(done => { addEventListener('popstate', done, {once: true}); history.back() })",
 				fmt.Sprintf(`{"t": "pageview", "p": %q, "r": "http://shop.example.test/one", "u": {"source": "x"}}`, path)},
 		}
@@ -241,11 +247,20 @@ func TestChromiumRoutes(t *testing.T) {
 			// A pushState that was saved before the script ran, and the Navigation API.
 			steps = append(steps, []step{
 				{"saved(0, '', '/saved')", `{"t": "pageview", "p": "/saved", "r": "` + first + `"}`},
-				{"history.pushState = native, history.pushState(0, '', '/native')", `{"t": "pageview", "p": "/native", "r": "http://shop.example.test/saved"}`},
+				{
+					script: "history.pushState = native, history.pushState(0, '', '/native')",
+					want:   `{"t": "pageview", "p": "/native", "r": "http://shop.example.test/saved"}`,
+				},
 				{"navigation.addEventListener('navigate', e => e.intercept({handler: async () => {}}))", ""},
-				{"navigation.navigate('/navigated?secret=3').finished.then(() => 0)", `{"t": "pageview", "p": "/navigated", "r": "http://shop.example.test/native"}`},
+				{
+					script: "navigation.navigate('/navigated?secret=3').finished.then(() => 0)",
+					want:   `{"t": "pageview", "p": "/navigated", "r": "http://shop.example.test/native"}`,
+				},
 				{"navigation.navigate('/navigated?secret=4').finished.then(() => 0)", ""},
-				{"navigation.back().finished.then(() => navigation.back().finished).then(() => 0)", `{"t": "pageview", "p": "/native", "r": "http://shop.example.test/navigated"}`},
+				{
+					script: "navigation.back().finished.then(() => navigation.back().finished).then(() => 0)",
+					want:   `{"t": "pageview", "p": "/native", "r": "http://shop.example.test/navigated"}`,
+				},
 				{"history.pushState(0, '', '/intercepted')", `{"t": "pageview", "p": "/intercepted", "r": "http://shop.example.test/native"}`},
 			}...)
 		}
@@ -323,7 +338,10 @@ func keepsHistoryFunctions(t *testing.T, body string) {
 }
 
 func TestChromiumBackForwardCache(t *testing.T) {
-	w := newWorld(t, map[string]string{"/": tag("") + `<script>window.kept = 1; addEventListener("pageshow", e => window.restored = e.persisted)</script>`, "/next": "next"})
+	w := newWorld(t, map[string]string{
+		"/":     tag("") + `<script>window.kept = 1; addEventListener("pageshow", e => window.restored = e.persisted)</script>`,
+		"/next": "next",
+	})
 	page := w.browser.Open("http://shop.example.test/")
 	first := w.next()
 	page.Eval("location.href = '/next'", nil)

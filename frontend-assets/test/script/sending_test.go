@@ -296,7 +296,9 @@ func TestChromiumContentSecurityPolicy(t *testing.T) {
 // document, changes neither the site key nor the endpoint.
 func TestChromiumScriptIsNotMovedByNames(t *testing.T) {
 	image := `<img name="currentScript" src="http://other.example/x.png" data-site="` + strings.Repeat("a", 32) + `">`
-	w := newWorld(t, map[string]string{"/": image + tag(""), "/twice": image + image + tag(`data-auto="off"`), "/module": image + tag(`type="module"`)})
+	w := newWorld(t, map[string]string{
+		"/": image + tag(""), "/twice": image + image + tag(`data-auto="off"`), "/module": image + tag(`type="module"`),
+	})
 	for path, more := range map[string]string{"/": "", "/twice": `, "a": "off"`, "/module": ""} {
 		page := w.browser.Open("http://shop.example.test" + path)
 		w.expect(page, w.next(), fmt.Sprintf(`{"t": "pageview", "p": %q, "r": null%s}`, path, more))

@@ -67,7 +67,10 @@ func newWorld(t *testing.T, pages map[string]string) *website {
 func startWorld(t testing.TB, pages map[string]string) *website {
 	t.Helper()
 
-	w := &website{t: t, arrived: make(chan hit, 1000), reports: make(chan string, 1000), release: make(chan struct{}), pages: pages, headers: http.Header{}}
+	w := &website{
+		t: t, arrived: make(chan hit, 1000), reports: make(chan string, 1000), release: make(chan struct{}),
+		pages: pages, headers: http.Header{},
+	}
 	data := http.NewServeMux()
 	data.Handle("/svc.js", assets.Handler())
 	data.HandleFunc("/collect.php", w.collect)

@@ -42,23 +42,39 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 		{name: "the contract's policy", csp: contractPolicy, where: inWorkers, engine: "js"},
 		{name: "the contract's policy with wasm-unsafe-eval", csp: "script-src O 'wasm-unsafe-eval'; connect-src O; worker-src blob:",
 			where: inWorkers, engine: "wasm", module: "/captcha.wasm"},
-		{name: "a nonce and strict-dynamic", csp: "script-src 'nonce-abc' 'strict-dynamic'; worker-src blob:; base-uri 'none'", where: inWorkers, engine: "js"},
+		{
+			name: "a nonce and strict-dynamic",
+			csp:  "script-src 'nonce-abc' 'strict-dynamic'; worker-src blob:; base-uri 'none'", where: inWorkers,
+			engine: "js",
+		},
 		{name: "strict-dynamic, which allows workers too", csp: "script-src 'nonce-abc' 'strict-dynamic'", where: inWorkers, engine: "js"},
 		{name: "a nonce without workers", csp: "script-src 'nonce-abc'", where: inPage, engine: "js"},
 		{name: "no worker-src", csp: "script-src O; connect-src O", where: inPage, engine: "js"},
-		{name: "no worker-src with wasm-unsafe-eval", csp: "script-src O 'wasm-unsafe-eval'; connect-src O", where: inPage, engine: "wasm", module: "/captcha.wasm"},
+		{
+			name: "no worker-src with wasm-unsafe-eval", csp: "script-src O 'wasm-unsafe-eval'; connect-src O",
+			where: inPage, engine: "wasm", module: "/captcha.wasm",
+		},
 		{name: "trusted types", csp: "require-trusted-types-for 'script'", where: inWorkers, engine: "wasm", module: "/captcha.wasm"},
 		{name: "trusted types, our policy allowed", csp: contractPolicy + "; require-trusted-types-for 'script'; trusted-types service-captcha",
 			where: inWorkers, engine: "js"},
-		{name: "trusted types, other policies only", csp: "require-trusted-types-for 'script'; trusted-types other", where: inPage, engine: "wasm", module: "/captcha.wasm"},
+		{
+			name: "trusted types, other policies only", csp: "require-trusted-types-for 'script'; trusted-types other",
+			where: inPage, engine: "wasm", module: "/captcha.wasm",
+		},
 		{name: "trusted types, not required", csp: "trusted-types other", where: inWorkers, engine: "wasm", module: "/captcha.wasm"},
 		{name: "no connect-src", csp: "script-src O; connect-src 'self'; worker-src blob:", where: inPage, engine: "js"},
 		{name: "connections to elsewhere only, wasm-unsafe-eval", csp: "script-src O 'wasm-unsafe-eval'; connect-src 'self'; worker-src blob:",
 			where: inPage, engine: "js"},
 		{name: "no WebAssembly", before: "delete window.WebAssembly", where: inWorkers, engine: "js"},
 		{name: "no SIMD", before: "WebAssembly.validate = () => false", where: inWorkers, engine: "wasm", module: "/captcha-scalar.wasm"},
-		{name: "WebAssembly that cannot be compiled", before: "WebAssembly.Module = function () { throw new TypeError() }", where: inWorkers, engine: "js"},
-		{name: "module missing", replace: map[string]http.HandlerFunc{"/captcha.wasm": http.NotFound}, where: inWorkers, engine: "js", module: "/captcha.wasm"},
+		{
+			name:   "WebAssembly that cannot be compiled",
+			before: "WebAssembly.Module = function () { throw new TypeError() }", where: inWorkers, engine: "js",
+		},
+		{
+			name: "module missing", replace: map[string]http.HandlerFunc{"/captcha.wasm": http.NotFound},
+			where: inWorkers, engine: "js", module: "/captcha.wasm",
+		},
 		{name: "module broken", replace: map[string]http.HandlerFunc{"/captcha.wasm": answerText("\x00asm\x01\x00\x00\x00\x05")},
 			where: inWorkers, engine: "js", module: "/captcha.wasm"},
 		{name: "module is a page", replace: map[string]http.HandlerFunc{"/captcha.wasm": answerText("<!doctype html>")},
@@ -69,7 +85,10 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 		{name: "worker breaks while it works", before: `{ const plain = Worker; window.Worker = class extends plain { postMessage(m) {
 			typeof m === "number" && m === 7 ? this.dispatchEvent(new ErrorEvent("error")) : super.postMessage(m) } } }`,
 			where: inPage, engine: "wasm", module: "/captcha.wasm"},
-		{name: "blob addresses forbidden", before: "URL.createObjectURL = () => { throw new TypeError() }", where: inPage, engine: "wasm", module: "/captcha.wasm"},
+		{
+			name: "blob addresses forbidden", before: "URL.createObjectURL = () => { throw new TypeError() }",
+			where: inPage, engine: "wasm", module: "/captcha.wasm",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			page := w.open(t, engineSite{test.csp, test.replace}, test.before)
@@ -182,7 +201,11 @@ func TestChromiumSolverGivesUp(t *testing.T) {
 	}{
 		{"engines away", "", map[string]http.HandlerFunc{"/captcha-worker.js": away, "/captcha.wasm": away}, "Unreachable"},
 		{"engines moved", "", map[string]http.HandlerFunc{"/captcha-worker.js": http.NotFound}, "Unreachable"},
-		{"connection cut", "", map[string]http.HandlerFunc{"/captcha-worker.js": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }}, "Unreachable"},
+		{
+			name: "connection cut", csp: "",
+			replace: map[string]http.HandlerFunc{"/captcha-worker.js": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+			want:    "Unreachable",
+		},
 		{"policy forbids to fetch and to load", "script-src O/solver.js; connect-src 'none'; worker-src blob:", nil, "Unreachable"},
 		{"policy forbids workers and to load", "script-src O/solver.js; connect-src O", nil, "Unsupported"},
 	} {

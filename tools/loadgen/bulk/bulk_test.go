@@ -25,7 +25,10 @@ func TestBulkLoad(t *testing.T) {
 
 		rows := bulk.Rows{Visits: []model.Visit{visit}}
 		for i := range 2 {
-			rows.Pageviews = append(rows.Pageviews, model.Pageview{SiteID: site.ID, At: at + model.Instant(i), ID: int64(i + 1), Visitor: visit.Visitor, N: visit.N, Path: "/", WidthRange: -1})
+			rows.Pageviews = append(rows.Pageviews, model.Pageview{
+				SiteID: site.ID, At: at + model.Instant(i), ID: int64(i + 1), Visitor: visit.Visitor, N: visit.N,
+				Path: "/", WidthRange: -1,
+			})
 		}
 
 		before, err := bulk.Measure(t.Context(), d)
@@ -33,7 +36,9 @@ func TestBulkLoad(t *testing.T) {
 			t.Fatalf("storage %+v, %v", before, err)
 		}
 
-		second := bulk.Rows{Pageviews: []model.Pageview{{SiteID: site.ID, At: at + 2, ID: 3, Visitor: visit.Visitor, N: visit.N, Path: "/more", WidthRange: 576}}}
+		second := bulk.Rows{Pageviews: []model.Pageview{{
+			SiteID: site.ID, At: at + 2, ID: 3, Visitor: visit.Visitor, N: visit.N, Path: "/more", WidthRange: 576,
+		}}}
 		if err := bulk.Fill(t.Context(), d, func() error {
 			if err := bulk.Load(t.Context(), d, rows); err != nil {
 				return err
@@ -64,7 +69,9 @@ func TestBulkLoad(t *testing.T) {
 			if got := s.Visits[key]; len(got) != 1 || got[0].N != visit.N || got[0].Pageviews != 2 {
 				t.Errorf("the visitor's visit is %+v, want %+v", got, visit)
 			}
-			return &ingest.HitChanges{Engagement: []model.Engagement{{EngagementKey: model.EngagementKey{SiteID: site.ID, Day: at.Day(), PageviewID: 3}, MS: 70}}}
+			return &ingest.HitChanges{Engagement: []model.Engagement{{
+				EngagementKey: model.EngagementKey{SiteID: site.ID, Day: at.Day(), PageviewID: 3}, MS: 70,
+			}}}
 		}); err != nil {
 			t.Error(err)
 		}
