@@ -210,7 +210,7 @@ func TestPlainFigures(t *testing.T) {
 	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		owner, site := figuresShop(t, a)
 		token := owner.createToken("READ").secret
-		stranger := a.owner("other@example.com").createToken("READ").secret
+		another := a.owner("other@example.com").createToken("READ").secret
 
 		for _, test := range []struct {
 			name, file, token string
@@ -219,8 +219,8 @@ func TestPlainFigures(t *testing.T) {
 		}{
 			{"no token", site + ".json", "", http.StatusUnauthorized, "unauthenticated"},
 			{"a wrong token", site + ".json", "tga_wrong", http.StatusUnauthorized, "unauthenticated"},
-			{"a token of another account", site + ".json", stranger, http.StatusNotFound, "not_found"},
-			{"a domain of another account", "shop.example.json", stranger, http.StatusNotFound, "not_found"},
+			{"a token of another account", site + ".json", another, http.StatusNotFound, "not_found"},
+			{"a domain of another account", "shop.example.json", another, http.StatusNotFound, "not_found"},
 			{"an unknown link", "tgl_unknown.svg", "", http.StatusUnauthorized, "unauthenticated"},
 			{"no format", site, token, http.StatusBadRequest, "invalid_argument"},
 			{"an unknown format", site + ".xlsx", token, http.StatusBadRequest, "invalid_argument"},
