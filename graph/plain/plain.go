@@ -78,7 +78,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) *gqlerror.Error 
 	}
 	q, err := parse(r.URL.RawQuery, ending)
 	if err != nil {
-		return invalid("%s", err)
+		return s.errorOf(r, err)
 	}
 
 	call, refused := s.call(r, site)

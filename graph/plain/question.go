@@ -2,8 +2,6 @@ package plain
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"regexp"
@@ -51,16 +49,16 @@ type question struct {
 func parse(query, ending string) (*question, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, errors.New("The query string is not encoded correctly.")
+		return nil, wrong("The query string is not encoded correctly.")
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(parameters, name) {
 			// The name could be a token: it is not repeated.
-			return nil, fmt.Errorf("There is an unknown parameter. These exist: %s. A token belongs into the header Authorization.",
+			return nil, wrong("There is an unknown parameter. These exist: %s. A token belongs into the header Authorization.",
 				strings.Join(parameters, ", "))
 		}
 		if name != "f" && len(values[name]) > 1 {
-			return nil, fmt.Errorf("The parameter %s is given twice.", name)
+			return nil, wrong("The parameter %s is given twice.", name)
 		}
 	}
 
@@ -72,10 +70,10 @@ func parse(query, ending string) (*question, error) {
 	}
 
 	if ending == "csv" && q.series && q.by != "" {
-		return nil, errors.New("A CSV file has one table: ask for interval or by.")
+		return nil, wrong("A CSV file has one table: ask for interval or by.")
 	}
 	if (ending == "svg" || ending == "prom") && q.series || ending == "svg" && q.by != "" {
-		return nil, fmt.Errorf("A .%s file has no series, and a badge has no rows.", ending)
+		return nil, wrong("A .%s file has no series, and a badge has no rows.", ending)
 	}
 	return q, nil
 }
@@ -85,10 +83,10 @@ func (q *question) readPeriod(values url.Values) error {
 	from, to, name := values.Get("from"), values.Get("to"), values.Get("period")
 	if from != "" || to != "" {
 		if name != "" {
-			return errors.New("Give either period, or from and to.")
+			return wrong("Give either period, or from and to.")
 		}
 		if !isDay(from) || !isDay(to) {
-			return errors.New("The parameters from and to are days such as 2026-11-01, and go together.")
+			return wrong("The parameters from and to are days such as 2026-11-01, and go together.")
 		}
 		q.period = from + "/" + to
 		q.variables["period"] = map[string]any{"from": from, "to": to}
@@ -136,12 +134,12 @@ func (q *question) readFilters(values url.Values) error {
 	for _, text := range values["f"] {
 		filter, ok := filterOf(text)
 		if !ok {
-			return errors.New("A filter f has the form dimension:operator:value, as in the addresses of the console, such as page:is:/pricing.")
+			return wrong("A filter f has the form dimension:operator:value, as in the addresses of the console, such as page:is:/pricing.")
 		}
 		filters = append(filters, filter)
 	}
 	if len(filters) > maxFilters {
-		return fmt.Errorf("There are more than %d filters.", maxFilters)
+		return wrong("There are more than %d filters.", maxFilters)
 	}
 	q.variables["filters"] = filters
 	return nil
@@ -161,7 +159,7 @@ func (q *question) readRows(values url.Values) error {
 	if q.by == "" {
 		for _, name := range []string{"property", "event", "search", "order", "first"} {
 			if values.Has(name) {
-				return fmt.Errorf("The parameter %s needs the parameter by.", name)
+				return wrong("The parameter %s needs the parameter by.", name)
 			}
 		}
 		return nil
@@ -200,7 +198,7 @@ func (q *question) readOrder(values url.Values) error {
 	if text := values.Get("first"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxRows {
-			return fmt.Errorf("The parameter first is a number from 1 to %d.", maxRows)
+			return wrong("The parameter first is a number from 1 to %d.", maxRows)
 		}
 		first = n
 	}
@@ -219,9 +217,12 @@ func (q *question) readMetric(values url.Values) error {
 	return nil
 }
 
+// wrong is the error of a wrong address, as callers read it.
+func wrong(text string, args ...any) error { return invalid(text, args...) }
+
 // oneOf is the error of a parameter with other values.
 func oneOf(name string, values []string) error {
-	return fmt.Errorf("The parameter %s is one of: %s.", name, strings.Join(values, ", "))
+	return wrong("The parameter %s is one of: %s.", name, strings.Join(values, ", "))
 }
 
 // schema is GraphQL's schema, which knows the values of enums.
