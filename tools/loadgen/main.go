@@ -29,19 +29,23 @@ func commands() []entry {
 			"Start the server with TALLYGATE_CAPTCHA_DIFFICULTY=1024, so that solving is fast, and with " +
 			"TALLYGATE_TRUSTED_PROXIES=127.0.0.1. The account must not verify other tokens during the run."},
 		{"verify", new(scenario.Verify), "Check that each acknowledged hit of a run is stored and counted once."},
+
 		{"chaos", new(scenario.Chaos), "Kill, pause and restart an instance under load, then verify."},
 		{"upgrade", new(scenario.Upgrade), "Run the previous and the new program on one database under load, then verify."},
 		{"fleet", new(scenario.Fleet), "Measure several data nodes on one PostgreSQL behind HAProxy, and kill them."},
 		{"cells", new(scenario.Cells), "Measure one cell and four on one PostgreSQL, and four on a Citus cluster."},
 		{"cluster", new(scenario.Cluster), "Break a Citus cluster, data planes, workers and a Redis Cluster under load, then verify."},
+
 		{"bench", new(scenario.Bench), "Measure the service, the empty handler and the database's bulk copy, and write the table of ratios."},
 		{"growth", new(scenario.Growth), "Measure whether any cost grows with the number of stored rows."},
 		{"reports", new(scenario.Reports), "Measure reports of a site with a year of page views."},
+
 		{"attack", new(struct{}), "Measure the effect of an attack on other sites."},
 		{"attack visitor", scenario.NewAttack("visitor"), "Send expensive hits from one anonymous client, and measure another site's hits."},
 		{"attack neighbours", scenario.NewAttack("neighbours"), "Give the service the most expensive work of one account, such as reports, imports, builds and sign-ins, and measure other accounts' hits."},
 		{"attack report", scenario.NewAttack("report"), "Ask for the most expensive reports of a new account, and measure the process and another account."},
 		{"attack captcha", new(scenario.AttackCaptcha), "Simulate attacks on a sitekey in virtual time, without a server: what the attacker gets, and how long people wait."},
+
 		{"noop", new(scenario.Noop), "Serve the empty handler, the reference of the measurements."},
 	}
 }

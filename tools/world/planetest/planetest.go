@@ -103,7 +103,7 @@ func New(tb testing.TB, d *db.DB, o Options) *Plane {
 
 func (p *Plane) log() *slog.Logger { return slog.New(slog.NewTextHandler(p.TB.Output(), nil)) }
 
-// services returns the services of both products. Stop stops the ones that were started.
+// services returns the services of both products. Stop stops each service that was started.
 func (p *Plane) services(o Options) (*analytics.Service, *captcha.Service) {
 	p.TB.Helper()
 
