@@ -1,4 +1,4 @@
-// Package scan counts reports from segments. Its definitions are those of docs/owner/reports.md; each is
+// Package scan counts reports from segments. docs/owner/reports.md has the definitions; each is
 // tested against a naive count of the same rows.
 //
 //   - A day is a day of the site's time zone. Page views and events count at their own time, visits
