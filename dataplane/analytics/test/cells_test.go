@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
@@ -184,7 +185,8 @@ func TestHitsWaitForAMove(t *testing.T) {
 	}
 
 	set(site.Cell, true)
-	if status, code := p.Collect(viewCall(site, "198.51.100.2", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
+	impatient := newPlaneWith(t, d, func(o *analytics.Options) { o.Timeout = 300 * time.Millisecond })
+	if status, code := impatient.Collect(viewCall(site, "198.51.100.2", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
 		t.Errorf("a hit of a closed site: %d %s, want 503 unavailable", status, code)
 	}
 

@@ -176,7 +176,7 @@ func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int
 			},
 		}
 
-		p := newPlaneOn(t, d, store)
+		p := newPlaneWith(t, d, func(o *analytics.Options) { o.Store, o.Timeout = store, time.Minute })
 		site := p.site("example.com", quota)
 		var wg sync.WaitGroup
 		send := func(path string, want int) {
