@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/analytics/payload"
 	"github.com/tallygate/tallygate/dataplane/bot"
 	"github.com/tallygate/tallygate/dataplane/jsonbody"
 	"github.com/tallygate/tallygate/db/model"
@@ -46,12 +47,12 @@ func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored
 
 	p, size, err := readPayload(r)
 	if err != nil {
-		s.countUnreadable(r, p.siteKey, err)
+		s.countUnreadable(r, p.SiteKey, err)
 		return "", err
 	}
 
 	deadline := time.Now().Add(s.timeout)
-	site, err := s.siteOf(deadline, p.siteKey)
+	site, err := s.siteOf(deadline, p.SiteKey)
 	if err != nil {
 		return "", err
 	}
@@ -79,10 +80,10 @@ func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored
 
 // readPayload reads the body of a call, and returns its size in bytes. With an error, it returns
 // the members before the fault.
-func readPayload(r *http.Request) (*payload, int, error) {
+func readPayload(r *http.Request) (*payload.Payload, int, error) {
 	b, tooLarge := jsonbody.ReadStart(r)
 	defer jsonbody.Free(b)
-	p, err := parsePayload(b.Bytes())
+	p, err := payload.Parse(b.Bytes())
 	if tooLarge != nil || b.Len() == 0 {
 		err = errBadBody
 	}
@@ -106,7 +107,7 @@ func (s *Service) countUnreadable(r *http.Request, key string, err error) {
 
 // collect is Collect once the site is known: it fills in the hit and stores it. It returns why the
 // call is ignored, if it is.
-func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, err error) {
+func (s *Service) collect(r *http.Request, h *hit, p *payload.Payload) (ignored string, err error) {
 	site := h.site
 	host, err := bindDomain(r, site)
 	if err != nil {
@@ -121,38 +122,38 @@ func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, 
 		return ignoredAddress, nil
 	}
 
-	path, ok := PagePath(p.path)
+	path, ok := PagePath(p.Path)
 	if !ok {
 		return "", errBadPath
 	}
 
 	country := s.countryOf(site, addr)
-	if reason := s.leavesOut(site, addr, country, path, p.referrer); reason != "" {
+	if reason := s.leavesOut(site, addr, country, path, p.Referrer); reason != "" {
 		return reason, nil
 	}
 
-	switch p.kind {
-	case kindEngagement:
+	switch p.Kind {
+	case payload.KindEngagement:
 		// A report without a page view id belongs to no page view.
 		if h.engagement = newEngagement(p, site, h.at); h.engagement == nil {
 			return "", nil
 		}
-	case kindEvent:
+	case payload.KindEvent:
 		accepted, err := checkEvent(p, site)
 		if errors.Is(err, event.ErrOwnLink) {
 			return ignoredOwnLink, nil
 		}
 		if err != nil {
-			s.countUnknown(site, h.at, p.event, err)
+			s.countUnknown(site, h.at, p.Event, err)
 			return "", err
 		}
 
 		h.event, h.path = &accepted, path
 
-		if id, ok := pageviewID(p.pageviewID); ok {
+		if id, ok := pageviewID(p.PageviewID); ok {
 			h.onPageview = &id
 		}
-	case kindPageview:
+	case payload.KindPageview:
 		h.pageview = newPageview(p, site, path)
 	}
 
@@ -165,9 +166,9 @@ func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, 
 		return s.store(h)
 	}
 
-	h.entry = newEntry(p.campaign, p.referrer, site.domains)
+	h.entry = newEntry(p.Campaign, p.Referrer, site.domains)
 	h.client = clientOf(r, site, host, country, userAgent)
-	h.userID = s.userIDOf(site, p.userID)
+	h.userID = s.userIDOf(site, p.UserID)
 	if h.visitor, err = s.visitorOf(h.deadline, site, h.at, addr, userAgent); err != nil {
 		return "", err
 	}
@@ -178,14 +179,14 @@ func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, 
 // checkEvent applies the event rules. With data-auto="off" the page has disabled automatic events
 // for itself. A malformed name is unknown_event here, and bad_event on server only (analytics
 // contract, section 7).
-func checkEvent(p *payload, site *site) (event.Accepted, error) {
-	if !model.IsEventName(p.event) {
+func checkEvent(p *payload.Payload, site *site) (event.Accepted, error) {
+	if !model.IsEventName(p.Event) {
 		return event.Accepted{}, event.ErrUnknown
 	}
-	if p.auto == "off" && model.IsAutomaticEvent(p.event) {
+	if p.Auto == "off" && model.IsAutomaticEvent(p.Event) {
 		return event.Accepted{}, event.ErrUnknown
 	}
-	return event.Check(p.event, p.properties, &site.events)
+	return event.Check(p.Event, p.Properties, &site.events)
 }
 
 // readBody reads a body of 1 to jsonbody.Max bytes (analytics contract, section 8). The caller

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/payload"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -11,7 +12,7 @@ import (
 // event.ErrBad.
 var (
 	errMethod          = &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed"}
-	errBadJSON         = &model.Error{Kind: model.Invalid, Code: "bad_json"}
+	errBadJSON         = payload.ErrBadJSON
 	errBadBody         = &model.Error{Kind: model.Invalid, Code: "bad_body"}
 	errBadPath         = &model.Error{Kind: model.Invalid, Code: "bad_path"}
 	errVisitorRequired = &model.Error{Kind: model.Invalid, Code: "visitor_required"}

@@ -10,8 +10,15 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/channel"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/analytics/payload"
 	"github.com/tallygate/tallygate/dataplane/bot"
 	"github.com/tallygate/tallygate/db/model"
+)
+
+// Limits of texts as they are stored, in characters. Longer ones are cut.
+const (
+	maxPath     = 2_048
+	maxReferrer = 2_048 // host and path
 )
 
 // hit is an accepted call that is to be stored. It has a pageview, an event or an engagement.
@@ -85,8 +92,8 @@ func newEntry(campaign model.Campaign, referrer string, domains []string) entry 
 
 // newPageview returns the page view of a payload. A missing or malformed id is replaced by a random
 // one.
-func newPageview(p *payload, site *site, path string) *model.Pageview {
-	id, ok := pageviewID(p.pageviewID)
+func newPageview(p *payload.Payload, site *site, path string) *model.Pageview {
+	id, ok := pageviewID(p.PageviewID)
 	if !ok {
 		id = rand.Int64()
 	}
@@ -95,23 +102,23 @@ func newPageview(p *payload, site *site, path string) *model.Pageview {
 		SiteID:     site.id,
 		ID:         id,
 		Path:       path,
-		Language:   Language(p.language),
-		WidthRange: model.WidthRange(p.width),
-		Manual:     p.manual,
+		Language:   Language(p.Language),
+		WidthRange: model.WidthRange(p.Width),
+		Manual:     p.Manual,
 	}
 }
 
 // newEngagement returns the engagement report of a payload, or nil if it names no page view.
-func newEngagement(p *payload, site *site, at model.Instant) *model.Engagement {
-	id, ok := pageviewID(p.pageviewID)
+func newEngagement(p *payload.Payload, site *site, at model.Instant) *model.Engagement {
+	id, ok := pageviewID(p.PageviewID)
 	if !ok {
 		return nil
 	}
 
 	return &model.Engagement{
 		EngagementKey: model.EngagementKey{SiteID: site.id, Day: at.Day(), PageviewID: id},
-		MS:            int32(max(0, min(p.ms, int(model.MaxEngagement.Milliseconds())))),
-		Scroll:        int16(max(0, min(p.scroll, 100))),
+		MS:            int32(max(0, min(p.MS, int(model.MaxEngagement.Milliseconds())))),
+		Scroll:        int16(max(0, min(p.Scroll, 100))),
 	}
 }
 
@@ -170,7 +177,7 @@ func Language(l string) string {
 // cleanAgent normalises a user agent, so that a browser's header and a server's call of the same
 // browser have the same pseudonym.
 func cleanAgent(userAgent string) string {
-	return strings.TrimSpace(model.Clean(userAgent, maxText))
+	return strings.TrimSpace(model.Clean(userAgent, payload.MaxText))
 }
 
 // isExcluded reports whether the owner has excluded the address.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/payload"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -23,7 +24,7 @@ func FuzzParsePayload(f *testing.F) {
 	}
 
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p, err := parsePayload(body)
+		p, err := payload.Parse(body)
 		if err != nil {
 			if err != errBadJSON {
 				t.Fatalf("error %v, want bad_json", err)
@@ -32,30 +33,30 @@ func FuzzParsePayload(f *testing.F) {
 			return
 		}
 
-		if p.kind != kindPageview && p.kind != kindEvent && p.kind != kindEngagement {
-			t.Fatalf("accepted t = %q", p.kind)
+		if p.Kind != payload.KindPageview && p.Kind != payload.KindEvent && p.Kind != payload.KindEngagement {
+			t.Fatalf("accepted t = %q", p.Kind)
 		}
-		if path, ok := PagePath(p.path); ok && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !model.IsStorable(path) || utf8.RuneCountInString(path) > maxPath) {
+		if path, ok := PagePath(p.Path); ok && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !model.IsStorable(path) || utf8.RuneCountInString(path) > maxPath) {
 			t.Errorf("path %q", path)
 		}
 
-		host, page := ReferringPage(p.referrer, []string{"example.com"})
+		host, page := ReferringPage(p.Referrer, []string{"example.com"})
 		if model.HostBelongs(host, []string{"example.com"}) || !strings.HasPrefix(page, host) || !storable(page, maxReferrer) || strings.ContainsAny(page, "?#") {
-			t.Errorf("referrer %q: host %q, page %q", p.referrer, host, page)
+			t.Errorf("referrer %q: host %q, page %q", p.Referrer, host, page)
 		}
-		if l := Language(p.language); l != "" && (len(l) != 2 || l != strings.ToLower(l)) {
+		if l := Language(p.Language); l != "" && (len(l) != 2 || l != strings.ToLower(l)) {
 			t.Errorf("language %q", l)
 		}
 
-		for _, s := range []string{p.campaign.Source, p.campaign.Medium, p.campaign.Name, p.campaign.Content, p.campaign.Term} {
+		for _, s := range []string{p.Campaign.Source, p.Campaign.Medium, p.Campaign.Name, p.Campaign.Content, p.Campaign.Term} {
 			// Lower case can be longer than the text that was cut.
-			if s != strings.ToLower(s) || !storable(s, 2*maxCampaign) {
+			if s != strings.ToLower(s) || !storable(s, 2*payload.MaxCampaign) {
 				t.Errorf("campaign value %q", s)
 			}
 		}
 
-		for _, s := range []string{p.campaign.Gclid, p.campaign.Gbraid, p.campaign.Wbraid, p.campaign.Fbclid, p.campaign.Msclkid} {
-			if !storable(s, maxClickID) {
+		for _, s := range []string{p.Campaign.Gclid, p.Campaign.Gbraid, p.Campaign.Wbraid, p.Campaign.Fbclid, p.Campaign.Msclkid} {
+			if !storable(s, payload.MaxClickID) {
 				t.Errorf("click id %q", s)
 			}
 		}
@@ -70,7 +71,7 @@ func BenchmarkParsePayload(b *testing.B) {
 	body := []byte(`{"k":"0123456789abcdef0123456789abcdef","t":"pageview","p":"/products/kettles/42","r":"https://www.google.com/","i":"0123456789abcdef","u":{"source":"newsletter","medium":"email","campaign":"spring"},"w":1920,"l":"de-DE"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := parsePayload(body); err != nil {
+		if _, err := payload.Parse(body); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/analytics/payload"
 	"github.com/tallygate/tallygate/dataplane/bot"
 	"github.com/tallygate/tallygate/dataplane/jsonbody"
 	"github.com/tallygate/tallygate/db/model"
@@ -47,13 +48,13 @@ func parseCall(text []byte) (*call, error) {
 		case "ip":
 			o.Exact(&c.ip)
 		case "user_agent":
-			o.Text(&c.userAgent, maxText)
+			o.Text(&c.userAgent, payload.MaxText)
 		case "path":
 			o.Exact(&c.path)
 		case "referrer":
-			o.Text(&c.referrer, maxText)
+			o.Text(&c.referrer, payload.MaxText)
 		case "campaign":
-			readCampaign(o, &c.campaign)
+			payload.ReadCampaign(o, &c.campaign)
 		case "meta":
 			c.properties = []byte(o.Raw())
 		case "user_id":

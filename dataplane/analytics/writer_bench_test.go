@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/payload"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
@@ -112,7 +113,7 @@ func (c *crowd) hit() *hit {
 	if known > 0 && c.random.Float64() < c.reports {
 		earlier := &c.views[c.random.IntN(known)]
 		h.site = earlier.site
-		h.engagement = newEngagement(&payload{pageviewID: fmt.Sprintf("%016x", uint64(earlier.pageview.ID)), ms: 5_000, scroll: 60}, h.site, h.at)
+		h.engagement = newEngagement(&payload.Payload{PageviewID: fmt.Sprintf("%016x", uint64(earlier.pageview.ID)), MS: 5_000, Scroll: 60}, h.site, h.at)
 		return &h
 	}
 
