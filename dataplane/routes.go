@@ -41,6 +41,22 @@ const siteconfigPath = "/checksiteconfig"
 // it.
 var framePaths = []string{captcha.FrameFolder, captcha.FrameFolder + "/"}
 
+// foreignPaths returns the collection paths of Plausible, Umami, GoatCounter and Matomo, which exist
+// below a site key, too. The paths of the first two take the bodies of the product's own code.
+func foreignPaths(s *analytics.Service) map[string]handler {
+	return map[string]handler{
+		"/api/event":  s.Plausible,
+		"/api/send":   s.Umami,
+		"/api/batch":  s.UmamiBatch,
+		"/count":      s.Collect,
+		"/matomo.php": s.Collect,
+		"/piwik.php":  s.Collect,
+	}
+}
+
+// keyFolder is the folder of a site key in the pattern of a route, for example /{key}/api/send.
+const keyFolder = "/{" + analytics.KeyParameter + "}"
+
 // captchaFolders are the folders of the captcha's endpoints and loaders. Errors of unknown paths in
 // them are sentences, as the captcha's.
 var captchaFolders = []string{"/api", "/recaptcha", "/1", "/turnstile", captcha.FrameFolder}
@@ -53,13 +69,18 @@ var probedPaths = []string{"/collect.php", "/api/v1/pow/config", "/api/v1/pow/ve
 // endpoint's.
 const ScriptsRoute = "scripts"
 
-// endpoints returns the handlers by path. openapi.json describes each path; a test compares the
-// two.
+// endpoints returns the handlers by path, or by the pattern of paths below a site key. openapi.json
+// describes each path; a test compares the two.
 func endpoints(o Options) map[string]http.HandlerFunc {
 	routes := map[string]http.HandlerFunc{
 		"/collect.php":  serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect),
 		"/server.php":   serve(o.Log, "POST", code, o.Analytics.Server),
 		"/openapi.json": assets.Document("application/json", OpenAPI).ServeHTTP,
+	}
+
+	for path, h := range foreignPaths(o.Analytics) {
+		routes[path] = serve(o.Log, "POST, OPTIONS", code, h)
+		routes[keyFolder+path] = routes[path]
 	}
 
 	if c := o.Captcha; c != nil {
@@ -81,7 +102,17 @@ func endpoints(o Options) map[string]http.HandlerFunc {
 	return routes
 }
 
-// Endpoints returns the paths of all endpoints.
+// cutKey splits a path below a site key: /KEY/api/send into the key and /api/send. The key is empty
+// for other paths.
+func cutKey(path string) (key, rest string) {
+	key, rest, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if !model.IsSiteKey(key) {
+		return "", path
+	}
+	return key, "/" + rest
+}
+
+// Endpoints returns the paths of all endpoints, and the patterns of paths below a site key.
 func Endpoints() []string {
 	return slices.Collect(maps.Keys(endpoints(Options{Captcha: new(captcha.Service), Log: slog.New(slog.DiscardHandler)})))
 }
@@ -89,7 +120,7 @@ func Endpoints() []string {
 // Handler returns all routes of the data plane. Paths match exactly, without a redirect: a client
 // that follows one repeats its call as a GET, or not at all. Misspelt endpoints and unknown paths
 // are answered with 404 in JSON, whatever the method. The request's Pattern is set to the
-// endpoint's path, to ScriptsRoute, or for misspelt endpoints not at all.
+// endpoint's path or pattern, to ScriptsRoute, or for misspelt endpoints not at all.
 func Handler(o Options) http.Handler {
 	routes := endpoints(o)
 	unknownCode := serve(o.Log, "", code, unknownPath)
@@ -107,6 +138,13 @@ func Handler(o Options) http.Handler {
 				o.Prober.describe(w, r)
 			}
 			route(w, r)
+			return
+		}
+
+		if key, rest := cutKey(r.URL.Path); key != "" && routes[keyFolder+rest] != nil {
+			r.Pattern = keyFolder + rest
+			r.SetPathValue(analytics.KeyParameter, key)
+			routes[r.Pattern](w, r)
 			return
 		}
 

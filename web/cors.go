@@ -1,6 +1,9 @@
 package web
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // varyOrigin is the Vary header of every answer. It is shared and never changed.
 var varyOrigin = []string{"Origin"}
@@ -21,11 +24,12 @@ func AllowOrigin(w http.ResponseWriter, r *http.Request, exposed ...string) {
 }
 
 // Preflight answers OPTIONS for an endpoint that takes a POST of any content type, and lets the
-// browser reuse the answer for a day. The caller has set the headers of AllowOrigin.
-func Preflight(w http.ResponseWriter) {
+// browser reuse the answer for a day. headers are request headers that the call may have in addition
+// to Content-Type. The caller has set the headers of AllowOrigin.
+func Preflight(w http.ResponseWriter, headers ...string) {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
-	header.Set("Access-Control-Allow-Headers", "Content-Type")
+	header.Set("Access-Control-Allow-Headers", strings.Join(append([]string{"Content-Type"}, headers...), ", "))
 	header.Set("Access-Control-Max-Age", "86400")
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -1,11 +1,12 @@
 // Package analytics serves the endpoints of the analytics contract. dataplane.Handler mounts them.
 // It never stores an address or a user agent, and answers with success only after the commit.
 //
-// A hit passes through these files: collect.go and server.go handle the request, package payload
-// reads its body, sites.go finds its site, and hit.go builds the hit. writers.go has the writer of
-// each cell. writer.go then stores the hit in a batch with others, decide.go decides the outcome of
-// each, and conversion.go writes the bodies of webhook calls. The packages event, visit, channel
-// and bot hold the rules that depend on their arguments alone; visitor computes the pseudonyms.
+// A hit passes through these files: collect.go, foreign.go and server.go handle the request,
+// package payload or foreign reads its body, sites.go finds its site, and hit.go builds the hit.
+// writers.go has the writer of each cell. writer.go then stores the hit in a batch with others,
+// decide.go decides the outcome of each, and conversion.go writes the bodies of webhook calls. The
+// packages event, visit, channel and bot hold the rules that depend on their arguments alone;
+// visitor computes the pseudonyms.
 package analytics
 
 import (

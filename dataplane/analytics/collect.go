@@ -15,8 +15,14 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// collectEndpoint is collect's name in the counters of refused and ignored calls.
-const collectEndpoint = "collect"
+const (
+	// collectEndpoint is collect's name in the counters of refused and ignored calls. Calls of the
+	// paths of other products count under it, too, because they are the same hits of browsers.
+	collectEndpoint = "collect"
+
+	// KeyParameter is the path parameter with the site key of a call below /KEY/.
+	KeyParameter = "key"
+)
 
 // Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit
 // is committed, or ignored: for one of the reasons in errors.go, or because an engagement report
@@ -46,12 +52,30 @@ func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored
 	}
 
 	p, size, err := readPayload(r)
+	ignored, err = s.receive(r, p, size, err, time.Now().Add(s.timeout))
 	if err != nil {
-		s.countUnreadable(r, p.SiteKey, err)
 		return "", err
 	}
 
-	deadline := time.Now().Add(s.timeout)
+	w.WriteHeader(http.StatusNoContent)
+	return ignored, nil
+}
+
+// receive checks and stores the payload of a call, unless it was unreadable. size is the size of
+// the body in bytes. It returns why the call is ignored, if it is.
+func (s *Service) receive(
+	r *http.Request, p *payload.Payload, size int, unreadable error, deadline time.Time,
+) (ignored string, err error) {
+	// A site key in the path takes precedence: pages may keep another product's id in the body.
+	if key := r.PathValue(KeyParameter); key != "" {
+		p.SiteKey = key
+	}
+
+	if unreadable != nil {
+		s.countUnreadable(r, p.SiteKey, unreadable)
+		return "", unreadable
+	}
+
 	site, err := s.siteOf(deadline, p.SiteKey)
 	if err != nil {
 		return "", err
@@ -73,8 +97,6 @@ func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored
 	if ignored != "" {
 		s.count(site, at, collectEndpoint, ignored)
 	}
-
-	w.WriteHeader(http.StatusNoContent)
 	return ignored, nil
 }
 
@@ -243,7 +265,8 @@ func bindDomain(r *http.Request, site *site) (host string, err error) {
 
 // preflight answers OPTIONS. The script never causes a preflight, but a page's own code may. The
 // site is not known yet, so that every web origin is allowed: the call itself is checked.
-func preflight(w http.ResponseWriter, r *http.Request) error {
+// headers are request headers that the call may have in addition to Content-Type.
+func preflight(w http.ResponseWriter, r *http.Request, headers ...string) error {
 	origin := r.Header.Get("Origin")
 	if _, ok := model.OriginHost(origin); !ok && origin != "" {
 		w.Header().Set("Vary", "Origin")
@@ -258,7 +281,7 @@ func preflight(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 
-	web.Preflight(w)
+	web.Preflight(w, headers...)
 	return nil
 }
 

@@ -68,8 +68,8 @@ func newMetrics(waiting func() int) *metrics {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tallygate_hits_total",
-			Help: "Calls of /collect.php (collect) and /server.php (server) by outcome: accepted, the reason to ignore it, " +
-				"or the error's code.",
+			Help: "Calls of /collect.php and the paths of other products (collect), and of /server.php (server), by outcome: " +
+				"accepted, the reason to ignore it, or the error's code.",
 		}, []string{"endpoint", "outcome"}),
 		batches: batch.NewObserver("hits", waiting),
 	}

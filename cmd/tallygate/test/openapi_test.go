@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/db/model"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/openapitest"
@@ -47,7 +48,9 @@ func TestOpenAPI(t *testing.T) {
 	t.Run("methods", func(t *testing.T) {
 		for path, listed := range openapitest.Paths() {
 			others := openapitest.OtherMethods(path)
-			if strings.Contains(path, "{") {
+			if strings.Contains(path, "{key}") {
+				path = strings.Replace(path, "{key}", model.NewSiteKey(), 1)
+			} else if strings.Contains(path, "{") {
 				path = assets.Versioned("captcha.wasm")
 			}
 

@@ -60,6 +60,16 @@ var ecommerceFields = map[string]struct{ required, optional field }{
 	model.EventRefund:        {transactionID | value | currency, items},
 }
 
+// Required returns the required fields of an e-commerce event, in no order.
+func Required(name string) (fields []string) {
+	for field, f := range fieldNames {
+		if f&ecommerceFields[name].required != 0 {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
 // ecommerce reads an event's fields and keeps its other properties as they were sent. The fields
 // count even if the properties are too large to be stored. An unreadable optional field is left
 // out, since the sale still happened.

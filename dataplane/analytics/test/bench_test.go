@@ -190,7 +190,7 @@ func (discard) Close() error { return nil }
 
 // BenchmarkHandler measures the handler alone, up to the writer and back, without network: the time
 // and allocations of a hit in addition to net/http and the database. It includes the wait for the
-// writer's goroutine.
+// writer's goroutine. The bodies of other products are the same page view.
 func BenchmarkHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
 	p := plane{&planetest.Plane{World: world.New(b, d)}}
@@ -213,26 +213,40 @@ func BenchmarkHandler(b *testing.B) {
 	defer service.Stop(b.Context())
 
 	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
-	_, body, _ := strings.Cut(pageviewRequest(1, site), "\r\n\r\n")
-	b.ReportAllocs()
-	b.SetParallelism(64)
-	b.RunParallel(func(pb *testing.PB) {
-		request := httptest.NewRequest(http.MethodPost, "/collect.php", nil)
-		request.Header.Set("Origin", "https://www.example.com")
-		request.Header.Set("User-Agent", chrome)
-		reader := strings.NewReader(body)
-		request.Body = io.NopCloser(reader)
+	_, ours, _ := strings.Cut(pageviewRequest(1, site), "\r\n\r\n")
+	for _, test := range []struct {
+		name, path, body string
+		status           int
+	}{
+		{"collect", "/collect.php", ours, http.StatusNoContent},
+		{"plausible", "/api/event", fmt.Sprintf(`{"n":"pageview","u":"https://www.example.com/products/1","d":"%s","r":"https://www.google.com/","w":1920}`,
+			site.SiteKey), http.StatusAccepted},
+		{"umami", "/api/send", fmt.Sprintf(`{"type":"event","payload":{"website":"%s","hostname":"www.example.com","language":"de-DE",`+
+			`"referrer":"https://www.google.com/","screen":"1920x1080","title":"A product","url":"/products/1"}}`, site.SiteKey), http.StatusOK},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(64)
+			b.RunParallel(func(pb *testing.PB) {
+				request := httptest.NewRequest(http.MethodPost, test.path, nil)
+				request.Header.Set("Origin", "https://www.example.com")
+				request.Header.Set("User-Agent", chrome)
+				reader := strings.NewReader(test.body)
+				request.Body = io.NopCloser(reader)
 
-		for pb.Next() {
-			reader.Reset(body)
-			w := nullWriter{header: http.Header{}}
-			handler.ServeHTTP(&w, request)
+				for pb.Next() {
+					reader.Reset(test.body)
+					w := nullWriter{header: http.Header{}}
+					handler.ServeHTTP(&w, request)
 
-			if w.status != http.StatusNoContent {
-				b.Errorf("status %d", w.status)
-			}
-		}
-	})
+					// A status of 200 is implicit.
+					if max(w.status, http.StatusOK) != test.status {
+						b.Errorf("status %d, want %d", w.status, test.status)
+					}
+				}
+			})
+		})
+	}
 }
 
 // nullWriter is an http.ResponseWriter that discards the body.
