@@ -78,8 +78,9 @@ func isEscaped(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRu
 func campaignOf(query string) (c model.Campaign) {
 	for parameter := range strings.SplitSeq(query, "&") {
 		name, escaped, _ := strings.Cut(parameter, "=")
-		field := campaignField(&c, name)
-		if field == nil || *field != "" {
+		name, isUTM := strings.CutPrefix(name, "utm_")
+		field, isClickID := payload.CampaignField(&c, name)
+		if field == nil || isUTM == isClickID || *field != "" {
 			continue
 		}
 
@@ -89,7 +90,7 @@ func campaignOf(query string) (c model.Campaign) {
 			value = escaped
 		}
 
-		if strings.HasPrefix(name, "utm_") {
+		if isUTM {
 			*field = strings.ToLower(strings.TrimSpace(model.Clean(value, payload.MaxCampaign)))
 		} else {
 			*field = model.Clean(value, payload.MaxClickID)
@@ -97,31 +98,4 @@ func campaignOf(query string) (c model.Campaign) {
 	}
 
 	return channel.Complete(c)
-}
-
-// campaignField returns the field of a parameter's name, or nil.
-func campaignField(c *model.Campaign, name string) *string {
-	switch name {
-	case "utm_source":
-		return &c.Source
-	case "utm_medium":
-		return &c.Medium
-	case "utm_campaign":
-		return &c.Name
-	case "utm_content":
-		return &c.Content
-	case "utm_term":
-		return &c.Term
-	case "gclid":
-		return &c.Gclid
-	case "gbraid":
-		return &c.Gbraid
-	case "wbraid":
-		return &c.Wbraid
-	case "fbclid":
-		return &c.Fbclid
-	case "msclkid":
-		return &c.Msclkid
-	}
-	return nil
 }

@@ -137,11 +137,11 @@ func TestPlausible(t *testing.T) {
 		{"engagement", `{"n":"engagement","u":"https://shop.example/b?x","d":"` + siteKey + `","sd":50,"e":3000}`,
 			with(func(m *translated) { m.kind, m.path = payload.KindEngagement, "/" })},
 		{"campaign", `{"n":"pageview","u":"https://shop.example/a?utm_source=News+Letter&utm_medium=E%2DMail&q=secret` +
-			`&utm_campaign=%zz&utm_source=second&gclid=Ab&x=utm_term","d":"` + siteKey +
-			`"}`,
+			`&utm_campaign=%zz&utm_source=second&gclid=Ab&x=utm_term","d":"` + siteKey + `"}`,
 			with(func(m *translated) {
 				m.campaign = model.Campaign{Source: "news letter", Medium: "e-mail", Name: "%zz", Gclid: "Ab"}
 			})},
+		{"no campaign", `{"n":"pageview","u":"https://shop.example/a?source=x&utm_gclid=y&utm_=z","d":"` + siteKey + `"}`, with(same)},
 		{"campaign by click id", `{"n":"pageview","u":"https://shop.example/a?msclkid=M#utm_source=x","d":"` + siteKey + `"}`,
 			with(func(m *translated) { m.campaign = model.Campaign{Source: "bing", Medium: "cpc", Msclkid: "M"} })},
 	})

@@ -109,31 +109,46 @@ func ReadCampaign(o *jsonbody.Object, c *model.Campaign) {
 	}
 
 	for o.Next() {
-		switch o.Key() {
-		case "source":
-			readLower(o, &c.Source)
-		case "medium":
-			readLower(o, &c.Medium)
-		case "campaign":
-			readLower(o, &c.Name)
-		case "content":
-			readLower(o, &c.Content)
-		case "term":
-			readLower(o, &c.Term)
-		case "gclid":
-			o.Text(&c.Gclid, MaxClickID)
-		case "gbraid":
-			o.Text(&c.Gbraid, MaxClickID)
-		case "wbraid":
-			o.Text(&c.Wbraid, MaxClickID)
-		case "fbclid":
-			o.Text(&c.Fbclid, MaxClickID)
-		case "msclkid":
-			o.Text(&c.Msclkid, MaxClickID)
+		switch field, isClickID := CampaignField(c, o.Key()); {
+		case field == nil:
+		case isClickID:
+			o.Text(field, MaxClickID)
+		default:
+			readLower(o, field)
 		}
 	}
 
 	*c = channel.Complete(*c)
+}
+
+// CampaignField returns the field of a campaign by its name in a message, which is the name of the
+// page's parameter, for utm parameters without utm_. It returns nil for another name.
+func CampaignField(c *model.Campaign, name string) (field *string, isClickID bool) {
+	switch name {
+	case "source":
+		return &c.Source, false
+	case "medium":
+		return &c.Medium, false
+	case "campaign":
+		return &c.Name, false
+	case "content":
+		return &c.Content, false
+	case "term":
+		return &c.Term, false
+
+	case "gclid":
+		return &c.Gclid, true
+	case "gbraid":
+		return &c.Gbraid, true
+	case "wbraid":
+		return &c.Wbraid, true
+	case "fbclid":
+		return &c.Fbclid, true
+	case "msclkid":
+		return &c.Msclkid, true
+	}
+
+	return nil, false
 }
 
 // readLower reads a utm value.
