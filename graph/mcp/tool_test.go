@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -192,12 +193,12 @@ func TestDocumentOfACall(t *testing.T) {
 }
 
 // randomArguments returns arguments that match their schemas, but for the number of items and
-// required ones.
+// required ones. They are the same in every run with the same seed.
 func randomArguments(random *rand.Rand, arguments map[string]*jsonschema.Schema) map[string]any {
 	chosen := map[string]any{}
-	for name, schema := range arguments {
+	for _, name := range slices.Sorted(maps.Keys(arguments)) {
 		if random.IntN(3) > 0 {
-			chosen[name] = randomValue(random, schema)
+			chosen[name] = randomValue(random, arguments[name])
 		}
 	}
 	return chosen
