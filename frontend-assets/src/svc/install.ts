@@ -1,4 +1,4 @@
-import { stripQuery } from './address';
+import { currentPath, stripQuery } from './address';
 import { handleCall } from './calls';
 import { log } from './debug';
 import { startEngagement, watchEngagement } from './engagement';
@@ -10,7 +10,7 @@ import { watchRoutes } from './routes';
 import { watchScroll } from './scroll';
 import { identify } from './send';
 import { auto, siteKey } from './tag';
-import { currentView } from './view';
+import { currentView, previousAddress } from './view';
 
 /**
  * Starts the script: it executes the calls that the stub has queued, sends the page view, and watches
@@ -48,8 +48,14 @@ export const install = (): void => {
     });
     svc.q = { push: guard(handleCall) };
     calls.forEach(svc.q.push);
-    // This comes last because it throws on a page that has frozen its history functions.
-    if (auto) watchRoutes();
+    // This comes last because it throws on a page that has frozen its history functions. Changes of
+    // query or fragment only do not count.
+    if (auto)
+      watchRoutes(
+        guard(() => {
+          if (currentView.p !== currentPath()) sendPageview(previousAddress());
+        }),
+      );
   };
 
   // A prerendered page counts when it is shown.

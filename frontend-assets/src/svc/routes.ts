@@ -1,16 +1,10 @@
-import { currentPath } from './address';
-import { guard, listen } from './guard';
-import { sendPageview } from './pageview';
-import { currentView, previousAddress } from './view';
+import { listen } from './guard';
 
 /**
- * Sends a page view at each change of the path in a single-page application. Changes of query or
- * fragment only do not count.
+ * Calls checkPath, which must not throw, after each change of the page's address in a single-page
+ * application.
  */
-export const watchRoutes = (): void => {
-  const checkPath = guard(() => {
-    if (currentView.p !== currentPath()) sendPageview(previousAddress());
-  });
+export const watchRoutes = (checkPath: () => void): void => {
   listen(window, 'popstate', checkPath);
   // This event follows each change of the address, whichever function made it. An element or a
   // variable of the page with this name has no entry.
