@@ -126,11 +126,6 @@ func Handler(o Options) http.Handler {
 	unknownCode := serve(o.Log, "", code, unknownPath)
 	unknownSentence := serve(o.Log, "", sentence, unknownPath)
 
-	scripts := make(map[string]bool)
-	for _, path := range assets.Paths() {
-		scripts[path] = true
-	}
-
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if route, ok := routes[r.URL.Path]; ok {
 			r.Pattern = r.URL.Path
@@ -153,7 +148,7 @@ func Handler(o Options) http.Handler {
 			unknownCode(w, r)
 		case name == "/siteverify", name == siteconfigPath, isBelow(name, captchaFolders) && !assets.IsLoader(r.URL.Path):
 			unknownSentence(w, r)
-		case !scripts[r.URL.Path]:
+		case !assets.Serves(r.URL.Path):
 			r.Pattern = ScriptsRoute
 			unknownCode(w, r)
 		default:

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"sync"
 )
 
 // public lists the files that Handler serves, by the name that site owners' pages use.
@@ -75,38 +76,46 @@ func Versioned(name string) string {
 // 404. Responses have a strong ETag per encoding, are readable from any origin, and set no cookie.
 // The handler accepts GET and HEAD only.
 func Handler() http.Handler {
-	type route struct {
-		file         *file
-		cacheControl string
-	}
-
-	routes := map[string]route{}
-	for name, f := range public {
-		routes["/"+name] = route{f, cacheHour}
-		routes[Versioned(name)] = route{f, cacheForever}
-	}
-	for path, f := range loaders {
-		routes[path] = route{f, cacheHour}
-	}
-
 	return readOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		route, ok := routes[r.URL.Path]
-		if !ok {
-			http.NotFound(w, r)
+		if route, ok := routes()[r.URL.Path]; ok {
+			route.file.servePublic(w, r, route.cacheControl)
 			return
 		}
-		route.file.servePublic(w, r, route.cacheControl)
+		if f := faceAt(r.URL.Path); f != nil {
+			f.servePublic(w, r, cacheHour)
+			return
+		}
+		http.NotFound(w, r)
 	}))
 }
 
-// Paths returns the paths that Handler serves.
-func Paths() []string {
-	var paths []string
-	for name := range public {
-		paths = append(paths, "/"+name, Versioned(name))
-	}
-	return slices.AppendSeq(paths, maps.Keys(loaders))
+// route is a file at one path.
+type route struct {
+	file         *file
+	cacheControl string
 }
+
+// routes returns the files that Handler serves, except faces, by path.
+var routes = sync.OnceValue(func() map[string]route {
+	all := map[string]route{}
+	for name, f := range public {
+		all["/"+name] = route{f, cacheHour}
+		all[Versioned(name)] = route{f, cacheForever}
+	}
+	for path, f := range loaders {
+		all[path] = route{f, cacheHour}
+	}
+	return all
+})
+
+// Serves reports whether Handler serves a file at a path.
+func Serves(path string) bool {
+	_, ok := routes()[path]
+	return ok || faceAt(path) != nil
+}
+
+// Paths returns the paths that Handler serves, and the patterns of paths below a site key.
+func Paths() []string { return slices.AppendSeq(facePatterns(), maps.Keys(routes())) }
 
 // Document returns the handler of a file with this content. It answers like Handler does for a name
 // without a version, but sends the content uncompressed.

@@ -23,6 +23,7 @@ type asset struct {
 	Optional []string // source files next to the entry that can be left out; see -parts
 	Console  bool     // part of the console: an ES module, or its style sheet, for current browsers
 	Mangle   string   // names of properties, separated by |, that nothing but the asset's own objects has; they are shortened
+	Tag      string   // module in the place of the browser script's tag.ts, relative to frontend-assets
 	omit     string   // the optional file that this build leaves out
 }
 
@@ -32,6 +33,7 @@ var assets = []asset{
 		Entry: "src/svc/main.ts", Out: "svc.js", Budget: 2600,
 		Optional: []string{"routes.ts", "links.ts", "scroll.ts", "search.ts", "debug.ts"},
 	},
+	{Entry: "src/faces/umami.ts", Out: "faces/umami.js", Budget: 3700, Tag: facesTag},
 	{Entry: "src/captcha/main.ts", Out: "captcha.js", Budget: 8900, Mangle: "restore|progress|show|update|tick|renew|retry|drop|fail|end"},
 	{Entry: "src/captcha/engine/worker.ts", Out: "captcha-worker.js", Budget: 2600},
 	{Entry: "src/captcha/engine/wasm/captcha.wasm", Out: "captcha.wasm", Budget: 2100},
@@ -58,6 +60,10 @@ var assets = []asset{
 	{Entry: "src/console/messages/de-pages.ts", Out: "console/de-pages.js", Budget: 27_000, Console: true},
 	{Entry: "src/console/console.css", Out: "console/console.css", Budget: 8 << 10, Console: true},
 }
+
+// facesTag is the tag module of the faces: the scripts that stand in for those of other analytics
+// products.
+const facesTag = "src/faces/tag.ts"
 
 // widget lists the captcha's script and all files that it may load. The stylesheet is not among
 // them, because the script contains it.
@@ -182,7 +188,7 @@ func (a asset) bundle(root string) ([]byte, error) {
 		// ASCII reads the same in every encoding that a page may declare.
 		Charset:  api.CharsetASCII,
 		LogLevel: api.LogLevelSilent,
-		Plugins:  a.plugins(),
+		Plugins:  a.plugins(root),
 	}
 	if a.Mangle != "" {
 		options.MangleProps = "^(" + a.Mangle + ")$"
@@ -211,7 +217,7 @@ func problems(errs, warnings []api.Message) error {
 }
 
 // plugins returns the esbuild plugins that this asset needs.
-func (a asset) plugins() []api.Plugin {
+func (a asset) plugins(root string) []api.Plugin {
 	var plugins []api.Plugin
 
 	if path.Ext(a.Entry) == ".ts" {
@@ -220,8 +226,24 @@ func (a asset) plugins() []api.Plugin {
 	if a.omit != "" {
 		plugins = append(plugins, a.omission())
 	}
+	if a.Tag != "" {
+		plugins = append(plugins, otherTag(filepath.Join(root, filepath.FromSlash(a.Tag))))
+	}
 
 	return plugins
+}
+
+// otherTag returns a plugin that puts a module in the place of the browser script's tag.ts, with the
+// same exports, so that the settings come from elsewhere.
+func otherTag(module string) api.Plugin {
+	return api.Plugin{Name: "other tag", Setup: func(b api.PluginBuild) {
+		b.OnResolve(api.OnResolveOptions{Filter: `/tag$`}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
+			if !strings.HasSuffix(filepath.ToSlash(args.ResolveDir), "/src/svc") {
+				return api.OnResolveResult{}, nil
+			}
+			return api.OnResolveResult{Path: module}, nil
+		})
+	}}
 }
 
 // styleText lets a script import a stylesheet as its minified text.

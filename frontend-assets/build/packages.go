@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -228,7 +227,7 @@ func (p npmPackage) modules(root string) ([]packedFile, error) {
 // packageImports returns a plugin that leaves imports of other files and of frameworks alone, and
 // puts the package's settings in the place of the script's tag.
 func packageImports(root string) api.Plugin {
-	settings := filepath.Join(root, packagesPath, "analytics", "settings.ts")
+	settings := otherTag(filepath.Join(root, packagesPath, "analytics", "settings.ts"))
 
 	return api.Plugin{Name: "package imports", Setup: func(b api.PluginBuild) {
 		other := api.OnResolveOptions{Filter: `\.(js|svelte)$|^[^./]+$`}
@@ -239,13 +238,7 @@ func packageImports(root string) api.Plugin {
 			return api.OnResolveResult{Path: args.Path, External: true}, nil
 		})
 
-		tag := api.OnResolveOptions{Filter: `/tag$`}
-		b.OnResolve(tag, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
-			if !strings.HasSuffix(filepath.ToSlash(args.ResolveDir), "/src/svc") {
-				return api.OnResolveResult{}, nil
-			}
-			return api.OnResolveResult{Path: settings}, nil
-		})
+		settings.Setup(b)
 	}}
 }
 
