@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +23,6 @@ import (
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
-	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/tools/world"
 	"github.com/tallygate/tallygate/tools/world/planetest"
@@ -64,6 +62,7 @@ type shop struct {
 	calls   []exchange // of the data plane's collection paths
 	page    *browsertest.Page
 	leave   func()
+	opened  int
 	read    int // messages that the test has read
 	viewed  int // stored page views that the test has read
 	events  int // stored events that the test has read
@@ -117,6 +116,13 @@ func (s *shop) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "<!doctype html><title>Secret title</title><link rel=icon href=data:,>"+s.html)
 }
 
+// withBody returns a request with a body that can be read.
+func withBody(r *http.Request, body []byte) *http.Request {
+	again := r.Clone(r.Context())
+	again.Body = io.NopCloser(bytes.NewReader(body))
+	return again
+}
+
 // record stores the messages to the collection paths. It repeats a message that is answered with
 // 503, for which nothing was stored.
 func (s *shop) record(plane http.Handler) http.Handler {
@@ -140,7 +146,7 @@ func (s *shop) record(plane http.Handler) http.Handler {
 
 		answer := httptest.NewRecorder()
 		for began := time.Now(); time.Since(began) < browsertest.Timeout; answer = httptest.NewRecorder() {
-			plane.ServeHTTP(answer, s.collection(r, body))
+			plane.ServeHTTP(answer, withBody(r, body))
 			if answer.Code != http.StatusServiceUnavailable {
 				break
 			}
@@ -155,28 +161,6 @@ func (s *shop) record(plane http.Handler) http.Handler {
 		s.calls = append(s.calls, call)
 	})
 }
-
-// collection returns the request that the data plane receives. Until it serves the other products'
-// paths, the test translates them: a key in the path takes precedence, as there.
-func (s *shop) collection(r *http.Request, body []byte) *http.Request {
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if openapitest.Path(r.URL.Path) != "" {
-		return r
-	}
-
-	if key := keyInPath.FindString(r.URL.Path); key != "" {
-		var message map[string]any
-		testkit.NoError(s.t, json.Unmarshal(body, &message))
-		message["k"] = key
-		body, _ = json.Marshal(message)
-	}
-	translated := r.Clone(r.Context())
-	translated.URL.Path = "/collect.php"
-	translated.Body = io.NopCloser(bytes.NewReader(body))
-	return translated
-}
-
-var keyInPath = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 
 // clock stops the page's clock, so that no time in view is sent. later(1000) advances it.
 const clock = `{ let now = 5; performance.now = () => now; window.later = (ms) => { now += ms } };`
@@ -202,8 +186,22 @@ func (s *shop) open(html, before string) *browsertest.Page {
 	// The server ignores a manual page view within a second of an automatic one.
 	s.Clock.Add(2 * time.Second)
 	s.leave = s.page.Before(clock + counter + before)
-	s.page.Goto("http://www.shop.test/page?secret=1#secret")
+	// A fragment alone does not load the same address again.
+	s.opened++
+	s.page.Goto(fmt.Sprintf("http://www.shop.test/page?secret=%d#secret", s.opened))
 	return s.page
+}
+
+// pause waits until the page's first message is answered, and advances the clocks of page and server.
+func (s *shop) pause(d time.Duration) {
+	s.t.Helper()
+	s.Await("the first message", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.calls) > s.read
+	})
+	s.Clock.Add(d)
+	s.page.Eval(fmt.Sprintf("later(%d)", d.Milliseconds()), nil)
 }
 
 // messages waits until the messages of the pages so far are answered, and returns those that the
@@ -262,10 +260,11 @@ func (s *shop) stored() (rows []string, messages []exchange) {
 // store.
 type row struct {
 	name   string
-	page   string // its content
-	before string // script that runs before the page's own
-	do     string // expression that is evaluated in the page
-	click  string // selector of an element that is clicked afterwards
+	page   string        // its content
+	before string        // script that runs before the page's own
+	pause  time.Duration // after the first message, before do
+	do     string        // expression that is evaluated in the page
+	click  string        // selector of an element that is clicked afterwards
 	want   []string
 	path   string // of the messages; default the face's own
 }
@@ -276,6 +275,9 @@ func (s *shop) run(t *testing.T, path string, rows []row) {
 		t.Run(row.name, func(t *testing.T) {
 			s.t = t
 			page := s.open(row.page, row.before)
+			if row.pause > 0 {
+				s.pause(row.pause)
+			}
 			if row.do != "" {
 				page.Eval(row.do, nil)
 			}

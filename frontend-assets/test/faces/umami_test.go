@@ -3,6 +3,7 @@ package faces_test
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // umami returns Umami's tag with further attributes.
@@ -63,7 +64,7 @@ func TestUmamiChromium(t *testing.T) {
 		},
 		{name: "our attributes", page: umami(`data-auto=off`), do: `history.pushState(0, "", "/next"), svc("event", "signup")`, want: []string{viewOfPage, "event /page signup"}},
 
-		{name: "track()", page: umami(""), do: `later(1500), umami.track()`, want: []string{viewOfPage, "view /page manual"}},
+		{name: "track()", page: umami(""), pause: 1500 * time.Millisecond, do: `umami.track()`, want: []string{viewOfPage, "view /page manual"}},
 		{name: "track() that repeats the automatic view", page: umami(""), do: `later(500), umami.track()`, want: []string{viewOfPage}},
 		{name: "track(name)", page: umami(""), do: `umami.track("Signup Button!")`, want: []string{viewOfPage, "event /page signup_button"}},
 		{name: "track(name, data)", page: umami(""), do: `umami.track("signup", {plan: "pro", seats: 2, list: [1]})`, want: []string{viewOfPage, `event /page signup {"plan":"pro","seats":2,"list":[1]}`}},
@@ -90,7 +91,7 @@ func TestUmamiChromium(t *testing.T) {
 			do:   `umami.track({url: "/named"}), history.replaceState({}, "")`,
 			want: []string{viewOfPage, "view /named manual"},
 		},
-		{name: "calls of svc", page: umami(""), before: `(window.svc = function () { (svc.q = svc.q || []).push(arguments) })("event", "signup")`, do: `svc("event", "legacy", {a: 1}), later(2000), svc("pageview")`, want: []string{viewOfPage, "event /page signup", `event /page legacy {"a":1}`, "view /page manual"}},
+		{name: "calls of svc", page: umami(""), before: `(window.svc = function () { (svc.q = svc.q || []).push(arguments) })("event", "signup")`, pause: 2 * time.Second, do: `svc("event", "legacy", {a: 1}), svc("pageview")`, want: []string{viewOfPage, "event /page signup", `event /page legacy {"a":1}`, "view /page manual"}},
 		{name: "identify", page: umami("data-auto-track=false"), do: `umami.identify("password", {name: "Secret"}), umami.track().then(() => umami.identify("` + hash + `")), umami.identify({plan: "secret"}), umami.identify("x")`, want: []string{"view /page manual"}},
 
 		{name: "second copy", page: umami("") + umami(""), want: []string{viewOfPage}},
