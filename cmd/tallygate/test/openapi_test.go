@@ -48,11 +48,8 @@ func TestOpenAPI(t *testing.T) {
 	t.Run("methods", func(t *testing.T) {
 		for path, listed := range openapitest.Paths() {
 			others := openapitest.OtherMethods(path)
-			if strings.Contains(path, "{key}") {
-				path = strings.Replace(path, "{key}", model.NewSiteKey(), 1)
-			} else if strings.Contains(path, "{") {
-				path = assets.Versioned("captcha.wasm")
-			}
+			path = strings.NewReplacer("{key}", model.NewSiteKey(), "js/{face}", "js/script", "{face}", "umami",
+				"/{file}.{version}.{extension}", assets.Versioned("captcha.wasm")).Replace(path)
 
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 				response, _ := send(method, path, nil)

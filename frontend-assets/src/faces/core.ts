@@ -13,7 +13,7 @@ import { reportSearch } from '../svc/search';
 import { identify, send } from '../svc/send';
 import { beginView, currentView, previousAddress } from '../svc/view';
 import { ownName } from './names';
-import { auto, endpoint, siteKey } from './tag';
+import { auto, endpoint, keyFolder, siteKey } from './tag';
 
 /**
  * A page view or an event before it is sent, as filters of the page see it. The keys are the
@@ -30,6 +30,8 @@ export interface Report {
   r: string | null;
   /** 1 for a page view that the page has asked for. */
   x?: 1 | undefined;
+  /** 1 for an event that has the name of an automatic one, and means it. */
+  a?: 1 | undefined;
 }
 
 /** Returns the report to send, by value or promise. Nothing is sent for a falsy one. */
@@ -45,8 +47,8 @@ let viewed: unknown;
 let automaticPath: string;
 let automaticUntil: number;
 
-/** Returns the path of a route. A product with routes in the fragment needs another function. */
-let routeOf = (address: URL): string => address.pathname;
+/** Matches a fragment that is a route of the page: none, unless its router works with fragments. */
+let route = /.^/;
 
 /** The last step of inOrder. */
 let last = Promise.resolve<unknown>(0);
@@ -58,8 +60,16 @@ let last = Promise.resolve<unknown>(0);
  */
 const inOrder = (step: () => unknown): Promise<unknown> => (last = last.then(step).catch(log));
 
-/** Returns the path of an address as it is sent: never the query, nor the fragment. */
-export const pathOf = (address: unknown): string => routeOf(new URL(address as string, location.href)).slice(0, 2048);
+/** Takes the path from fragments that look like one. Other fragments may hold secrets. */
+export const followFragment = (): void => {
+  route = /^#!?(\/[^?#]*)/;
+};
+
+/** Returns the path of an address as it is sent: never the query, nor another fragment. */
+export const pathOf = (address: unknown): string => {
+  const url = new URL(address as string, location.href);
+  return ((route.exec(url.hash) || [])[1] || url.pathname).slice(0, 2048);
+};
 
 /** Sends a page view as sendPageview of the browser script does, but of any path. */
 const sendView = (view: Report): void => {
@@ -87,7 +97,7 @@ const sendView = (view: Report): void => {
 
 /** Sends an event, which may name another path than the page view's. */
 const sendNamed = (event: Report): void => {
-  const name = ownName(event.e, event.m);
+  const name = event.a ? (event.e as string) : ownName(event.e, event.m);
   if (!name) return;
   // An event before any page view needs an id, but there is no page view that it belongs to.
   if (!currentView) beginView(event.r);
@@ -139,10 +149,10 @@ const handleCall = (call: Call): void => {
  * the first counts.
  */
 export const claim = (): boolean => {
-  const stub = window.svc;
-  if (stub?.on) return false;
+  const stub: Partial<Svc> = window.svc || {};
+  if (stub.on) return false;
   const svc: Svc = (window.svc = (...call) => void svc.q!.push(call));
-  svc.q = [...((stub?.q as Call[] | undefined) || [])];
+  svc.q = [...((stub.q as Call[] | undefined) || [])];
   return (svc.on = true);
 };
 
@@ -157,7 +167,7 @@ export const start = (automatic: unknown, reason: unknown, filter?: Filter | fal
   stopped = optOutReason() || reason;
   if (stopped) log('sends nothing:', stopped);
   // A website's own proxy may add the key to the path.
-  else if (!siteKey && !endpoint.startsWith(location.origin) && !/\/[\da-f]{32}\//.test(endpoint))
+  else if (!siteKey && !endpoint.startsWith(location.origin) && !keyFolder(endpoint))
     console.warn('svc: no site key');
 
   // A prerendered page counts when it is shown.

@@ -22,6 +22,9 @@ export const debug = /[?&]svc_debug\b/.test(location.search);
 
 export let endpoint = '';
 
+/** Returns the address up to the site key in its path, or nothing. */
+export const keyFolder = (address: string): string | undefined => (/.*\/[\da-f]{32}(?=\/)/.exec(address) || [])[0];
+
 /** Sets the address of calls. */
 export const callAt = (address: string): void => {
   endpoint = new URL(address, location.href).href;
@@ -36,7 +39,7 @@ export const readTag = (tag: HTMLScriptElement | undefined, ...keys: unknown[]):
   const settings = tag ? tag.dataset : {};
   auto = settings.auto !== 'off';
   search = 'search' in settings;
-  siteKey = /\/[\da-f]{32}\//.test(endpoint)
+  siteKey = keyFolder(endpoint)
     ? undefined
     : keys.map((key) => String(key).replace(/[\s-]/g, '').toLowerCase()).find((key) => /^[\da-f]{32}$/.test(key));
 };

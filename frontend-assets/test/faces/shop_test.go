@@ -46,7 +46,9 @@ const (
 )
 
 // ownEvents are the names that the site has registered.
-var ownEvents = []string{"signup_button", "signup", "404", "own_scroll", "own_purchase", "form_submission", "legacy"}
+var ownEvents = []string{
+	"signup_button", "signup", "404", "own_scroll", "own_purchase", "form_submission", "legacy", "goal_1", "ext-example_com",
+}
 
 // shop is a website with a face on its pages, and the data plane that serves the face. The pages
 // are served under www.shop.test and shop.test.
@@ -167,7 +169,7 @@ const clock = `{ let now = 5; performance.now = () => now; window.later = (ms) =
 
 // counter counts the page's messages: the browser reports the requests of beacons with a delay.
 const counter = `window.sent = 0; navigator.sendBeacon = new Proxy(navigator.sendBeacon, {
-	apply(beacon, _, values) { sent++; return Reflect.apply(beacon, navigator, values) }
+	apply(beacon, _, values) { const taken = Reflect.apply(beacon, navigator, values); sent += taken; return taken }
 });`
 
 // open opens a page with this content, at an address with secrets. All pages of a shop use one tab,
@@ -254,6 +256,21 @@ func (s *shop) stored() (rows []string, messages []exchange) {
 	}
 	s.viewed, s.events = len(views), len(events)
 	return rows, messages
+}
+
+// userIDs opens a page, evaluates an expression in it, and returns the user ids of the messages by
+// the name of their event. A page view has an empty name.
+func (s *shop) userIDs(html, expression string) map[string]any {
+	s.t.Helper()
+	s.open(html, "").Eval(expression, nil)
+	_, messages := s.stored()
+
+	ids := make(map[string]any)
+	for _, call := range messages {
+		name, _ := call.message["e"].(string)
+		ids[name] = call.message["d"]
+	}
+	return ids
 }
 
 // row is one attribute, call or option of a face: a page, an action on it, and the rows that both
