@@ -97,16 +97,27 @@ func Paths() map[string][]string {
 func OtherMethods(path string) int { return otherMethods(document().Paths.Value(path)) }
 
 // parameter is a parameter in a path of the document.
-var parameter = regexp.MustCompile(`\\\{[a-z]+\\\}`)
+var parameter = regexp.MustCompile(`\\\{([a-z]+)\\\}`)
 
 // templates returns the paths with parameters, each with a pattern of the paths that match it.
 var templates = sync.OnceValue(func() map[string]*regexp.Regexp {
 	patterns := map[string]*regexp.Regexp{}
-	for path := range document().Paths.Map() {
-		if strings.Contains(path, "{") {
-			pattern := parameter.ReplaceAllString(regexp.QuoteMeta(path), `([^/.]+)`)
-			patterns[path] = regexp.MustCompile("^" + pattern + "$")
+	for path, item := range document().Paths.Map() {
+		if !strings.Contains(path, "{") {
+			continue
 		}
+		pattern := parameter.ReplaceAllStringFunc(regexp.QuoteMeta(path), func(quoted string) string {
+			return "(" + valuesOf(item, strings.Trim(quoted, `\{}`)) + ")"
+		})
+		patterns[path] = regexp.MustCompile("^" + pattern + "$")
 	}
 	return patterns
 })
+
+// valuesOf returns a pattern of the values of a parameter: of its schema, if that has one.
+func valuesOf(item *openapi3.PathItem, name string) string {
+	if p := item.Parameters.GetByInAndName("path", name); p != nil && p.Schema.Value.Pattern != "" {
+		return strings.Trim(p.Schema.Value.Pattern, "^$")
+	}
+	return `[^/.]+`
+}

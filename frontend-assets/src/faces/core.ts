@@ -126,13 +126,13 @@ export const report = (given: Partial<Report>): Promise<unknown> => {
   });
 };
 
-/** Sets the user id of all later messages to the SHA-256 of a text, or to a text that is one. */
+/** Sets the user id of all later messages: the SHA-256 of a text, a text that is one, or none. */
 export const identifyBy = (id: unknown): Promise<unknown> =>
   inOrder(async () => {
     // Anything but a hash clears the user id.
     identify(id);
     // Only secure pages have the function.
-    if (/^[\da-f]{64}$/i.test(id as string) || !crypto.subtle) return;
+    if (!id || /^[\da-f]{64}$/i.test(id as string) || !crypto.subtle) return;
     const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id as string));
     identify(new Uint8Array(hash).reduce((hex, byte) => hex + (byte + 256).toString(16).slice(1), ''));
   });

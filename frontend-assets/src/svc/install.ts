@@ -1,16 +1,16 @@
-import { currentPath, stripQuery } from './address';
+import { stripQuery } from './address';
 import { handleCall } from './calls';
 import { log } from './debug';
 import { startEngagement, watchEngagement } from './engagement';
 import { guard, listen } from './guard';
 import { watchLinks } from './links';
-import { sendPageview } from './pageview';
+import { sendPageview, sendRoute } from './pageview';
 import { optOutReason } from './privacy';
 import { watchRoutes } from './routes';
 import { watchScroll } from './scroll';
 import { identify } from './send';
 import { auto, siteKey } from './tag';
-import { currentView, previousAddress } from './view';
+import { currentView } from './view';
 
 /**
  * Starts the script: it executes the calls that the stub has queued, sends the page view, and watches
@@ -48,14 +48,8 @@ export const install = (): void => {
     });
     svc.q = { push: guard(handleCall) };
     calls.forEach(svc.q.push);
-    // This comes last because it throws on a page that has frozen its history functions. Changes of
-    // query or fragment only do not count.
-    if (auto)
-      watchRoutes(
-        guard(() => {
-          if (currentView.p !== currentPath()) sendPageview(previousAddress());
-        }),
-      );
+    // This comes last because it throws on a page that has frozen its history functions.
+    if (auto) watchRoutes(guard(sendRoute));
   };
 
   // A prerendered page counts when it is shown.

@@ -2,7 +2,7 @@ import { currentPath } from './address';
 import { flush, startEngagement } from './engagement';
 import { reportSearch } from './search';
 import { send } from './send';
-import { beginView } from './view';
+import { beginView, currentView, previousAddress } from './view';
 
 /** Path and time of the last automatic page view. */
 let automaticPath: string;
@@ -21,4 +21,12 @@ export const sendPageview = (referrer: string | null, manual?: 1): void => {
   automaticPath = currentPath();
   automaticAt = now;
   reportSearch();
+};
+
+/**
+ * Sends a page view if the path has changed in a single-page application. Changes of query or
+ * fragment only do not count.
+ */
+export const sendRoute = (): void => {
+  if (currentView.p !== currentPath()) sendPageview(previousAddress());
 };

@@ -43,10 +43,13 @@ func TestGoatCounterChromium(t *testing.T) {
 		{
 			name: "settings that are no JSON", page: settings(`{path}`), do: `window.goatcounter && goatcounter.count && goatcounter.count()`,
 		},
-		{name: "frame", page: framed(""), want: []string{viewOfPage}},
 		{
-			name: "allow_frame", page: framed(`data-goatcounter-settings='{"allow_frame": true}'`), pause: time.Second,
-			want: []string{viewOfPage, "view /frame"},
+			name: "frame", page: framed(""), want: []string{viewOfPage},
+			do: `new Promise((done) => { const check = () => frames[0].goatcounter?.filter ? done() : setTimeout(check, 5); check() })`,
+		},
+		{
+			name: "allow_frame", page: framed(`data-goatcounter-settings='{"allow_frame": true}'`), want: []string{viewOfPage, "view /frame"},
+			do: `new Promise((done) => { const check = () => frames[0].sent ? done() : setTimeout(check, 5); check() })`,
 		},
 
 		{name: "count()", page: goatcounter(""), pause: 1500 * time.Millisecond, do: `goatcounter.count()`, want: []string{viewOfPage, "view /page manual"}},

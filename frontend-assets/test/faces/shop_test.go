@@ -213,7 +213,10 @@ func (s *shop) messages() []exchange {
 
 	// A page whose time in view is sent has nothing to send when it is left.
 	var sent int
-	s.page.Eval("new Promise((done) => setTimeout(() => { dispatchEvent(new Event('pagehide')); done(sent) }))", &sent)
+	s.page.Eval(`new Promise((done) => setTimeout(() => {
+		dispatchEvent(new Event("pagehide"));
+		done(Array.from(frames).reduce((all, frame) => all + frame.sent, sent));
+	}))`, &sent)
 
 	var calls []exchange
 	testkit.AwaitState(s.t, fmt.Sprint(s.read, " and ", sent, " answered messages"), func() (string, bool) {

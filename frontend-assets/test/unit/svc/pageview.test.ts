@@ -14,6 +14,9 @@ const begin = (options: PageOptions = {}): { page: FakePage; call: Calls['handle
   return { page, call: loadSame<Calls>('svc/calls').handleCall };
 };
 
+/** Watches the routes of the page that is open. */
+const watch = (): void => loadSame<Routes>('svc/routes').watchRoutes(loadSame<Pageview>('svc/pageview').sendRoute);
+
 // A manual page view of the same path within one second of an automatic one is ignored (analytics
 // contract, section 3).
 table(
@@ -75,7 +78,7 @@ table(
   } as Record<string, [[string, string | undefined], string | undefined]>,
   ([[name, to], want]) => {
     const { page } = begin();
-    loadSame<Routes>('svc/routes').watchRoutes();
+    watch();
     page.history[name](0, '', to);
     assert.deepEqual(page.take('p'), want ? [want] : []);
   },
@@ -83,7 +86,7 @@ table(
 
 test('going back is a page view, whose referrer is the previous path', () => {
   const { page } = begin();
-  loadSame<Routes>('svc/routes').watchRoutes();
+  watch();
   page.history.pushState(0, '', '/one?secret=1');
   page.location.href = 'http://shop.test/?utm_source=x';
   page.window.dispatchEvent(new Event('popstate'));
@@ -101,7 +104,7 @@ test('where the browser has the Navigation API, the history functions stay untou
   const { page } = begin();
   page.window.navigation = navigation;
   const { pushState } = page.history;
-  loadSame<Routes>('svc/routes').watchRoutes();
+  watch();
   assert.equal(page.history.pushState, pushState);
   for (const path of ['/one?a', '/one?b', '/two']) {
     page.location.href = 'http://shop.test' + path;
@@ -121,7 +124,7 @@ test('the history functions keep name, length, receiver, result and exceptions',
   };
   page.history.pushState.mark = 'mark';
   load<Pageview>('svc/pageview').sendPageview(null);
-  loadSame<Routes>('svc/routes').watchRoutes();
+  watch();
   const { pushState } = page.history;
   assert.deepEqual([pushState.name, pushState.length, pushState.mark], ['pushed', 2, 'mark']);
   assert.equal(page.history.pushState(0, ''), 'result');
