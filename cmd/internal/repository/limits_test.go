@@ -25,7 +25,7 @@ func TestLimitsDocument(t *testing.T) {
 	testkit.NoError(t, err)
 
 	constants := constantReader{root: root, packages: make(map[string]map[string]constantSource)}
-	rows := regexp.MustCompile(`(?m)^\| ([^|]*) \| ([^|]*?) <!-- (\S+)\.(\w+)(?: (\w+))? -->`).FindAllStringSubmatch(string(text), -1)
+	rows := regexp.MustCompile(`(?m)^\| ([^|]*) \| ([^|]*?) <!-- ?(\S+)\.(\w+)(?: (\w+))? ?-->`).FindAllStringSubmatch(string(text), -1)
 	if marks := strings.Count(string(text), "<!--"); len(rows) != marks || marks < 50 {
 		t.Fatalf("%d rows with a constant are read, of %d comments", len(rows), marks)
 	}
