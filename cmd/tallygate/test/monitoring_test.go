@@ -117,15 +117,20 @@ type prometheus struct {
 // every second.
 func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
-	program, dir, addr := requireTool(t, "prometheus"), t.TempDir(), dbtest.FreeAddress(t)
-
 	shipped := readFile(t, filepath.Join(monitoring, "prometheus.yaml"))
 	rules, err := filepath.Abs(filepath.Join(monitoring, "rules.yaml"))
 	testkit.NoError(t, err)
 
 	text := strings.NewReplacer("scrape_interval: 15s", "scrape_interval: 1s", "- rules.yaml", "- "+rules,
 		"- 127.0.0.1:9091", "- "+strings.Join(targets, "\n          - ")).Replace(shipped)
-	file := writeFile(t, dir, "prometheus.yaml", "global:\n  evaluation_interval: 1s\n"+text)
+	return runPrometheus(t, "global:\n  evaluation_interval: 1s\n"+text)
+}
+
+// runPrometheus starts Prometheus with the text of a configuration.
+func runPrometheus(t *testing.T, configuration string) *prometheus {
+	t.Helper()
+	program, dir, addr := requireTool(t, "prometheus"), t.TempDir(), dbtest.FreeAddress(t)
+	file := writeFile(t, dir, "prometheus.yaml", configuration)
 	p := &prometheus{t, runProxy(t, addr, exec.Command(program, "--config.file="+file,
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr, "--log.level=warn"))}
 	testkit.AwaitState(t, "Prometheus is ready", func() (string, bool) {
