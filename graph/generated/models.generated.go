@@ -4183,6 +4183,73 @@ func (e ReportMetric) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// The product that a script tag is for.
+type ScriptTagKind string
+
+const (
+	// This product's own tag, with `svc`. Use it where pages can be changed.
+	ScriptTagKindTallygate ScriptTagKind = "TALLYGATE"
+	// For pages with `umami.track()` and `data-umami-event`, and for forms that take the script's address and a website id: the site key.
+	ScriptTagKindUmami ScriptTagKind = "UMAMI"
+	// For pages with `plausible()`, and for forms that take the script's address and a domain. The site key is part of the address.
+	ScriptTagKindPlausible ScriptTagKind = "PLAUSIBLE"
+	// For pages with `goatcounter.count()`, and for forms that take two addresses. The site key is part of both.
+	ScriptTagKindGoatcounter ScriptTagKind = "GOATCOUNTER"
+	// For pages with `_paq`, and for forms that take the server's address and a site id. The site key is part of the address.
+	ScriptTagKindMatomo ScriptTagKind = "MATOMO"
+)
+
+var AllScriptTagKind = []ScriptTagKind{
+	ScriptTagKindTallygate,
+	ScriptTagKindUmami,
+	ScriptTagKindPlausible,
+	ScriptTagKindGoatcounter,
+	ScriptTagKindMatomo,
+}
+
+func (e ScriptTagKind) IsValid() bool {
+	switch e {
+	case ScriptTagKindTallygate, ScriptTagKindUmami, ScriptTagKindPlausible, ScriptTagKindGoatcounter, ScriptTagKindMatomo:
+		return true
+	}
+	return false
+}
+
+func (e ScriptTagKind) String() string {
+	return string(e)
+}
+
+func (e *ScriptTagKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ScriptTagKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ScriptTagKind", str)
+	}
+	return nil
+}
+
+func (e ScriptTagKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ScriptTagKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ScriptTagKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // The codes of `userErrors`.
 type UserErrorCode string
 

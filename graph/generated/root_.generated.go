@@ -4871,8 +4871,14 @@ type Site implements Node {
   notice: String
   "When the last page view or event was stored. Null before the first one, for example while the script is not installed."
   lastHitAt: DateTime
-  "The script tag for the site's pages."
-  scriptTag: String!
+  """
+  The script tag for the site's pages. With another ` + "`" + `kind` + "`" + `, the tag of another product with the address of this server: for pages,
+  themes and programs that already have this product's calls or fields. Such a script counts by the same rules.
+  """
+  scriptTag(
+    "The product that the tag is for."
+    kind: ScriptTagKind! = TALLYGATE
+  ): String!
   "What a Content-Security-Policy of the site's pages must allow, one directive per item."
   cspLines: [String!]!
   """
@@ -4888,6 +4894,20 @@ type Site implements Node {
   timeZone: String!
   "When the site was created."
   createdAt: DateTime!
+}
+
+"The product that a script tag is for."
+enum ScriptTagKind {
+  "This product's own tag, with ` + "`" + `svc` + "`" + `. Use it where pages can be changed."
+  TALLYGATE
+  "For pages with ` + "`" + `umami.track()` + "`" + ` and ` + "`" + `data-umami-event` + "`" + `, and for forms that take the script's address and a website id: the site key."
+  UMAMI
+  "For pages with ` + "`" + `plausible()` + "`" + `, and for forms that take the script's address and a domain. The site key is part of the address."
+  PLAUSIBLE
+  "For pages with ` + "`" + `goatcounter.count()` + "`" + `, and for forms that take two addresses. The site key is part of both."
+  GOATCOUNTER
+  "For pages with ` + "`" + `_paq` + "`" + `, and for forms that take the server's address and a site id. The site key is part of the address."
+  MATOMO
 }
 
 "The price plan of a site: the page views and events that it may record per calendar month (UTC)."

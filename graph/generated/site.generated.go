@@ -41,7 +41,7 @@ type SiteResolver interface {
 	Rejections(ctx context.Context, obj *model.Site, days int) ([]*Rejection, error)
 	Notice(ctx context.Context, obj *model.Site) (*string, error)
 	LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error)
-	ScriptTag(ctx context.Context, obj *model.Site) (string, error)
+	ScriptTag(ctx context.Context, obj *model.Site, kind ScriptTagKind) (string, error)
 	CspLines(ctx context.Context, obj *model.Site) ([]string, error)
 	PrivacyText(ctx context.Context, obj *model.Site, language model.Language) (string, error)
 
@@ -225,6 +225,20 @@ func (ec *executionContext) field_Site_report_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["compare"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Site_scriptTag_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "kind",
+		func(ctx context.Context, v any) (ScriptTagKind, error) {
+			return ec.unmarshalNScriptTagKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐScriptTagKind(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["kind"] = arg0
 	return args, nil
 }
 
@@ -1478,7 +1492,8 @@ func (ec *executionContext) _Site_scriptTag(ctx context.Context, field graphql.C
 			return ec.fieldContext_Site_scriptTag(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Site().ScriptTag(ctx, obj)
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Site().ScriptTag(ctx, obj, fc.Args["kind"].(ScriptTagKind))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -1488,8 +1503,28 @@ func (ec *executionContext) _Site_scriptTag(ctx context.Context, field graphql.C
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Site_scriptTag(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Site", field, true, true, "String")
+func (ec *executionContext) fieldContext_Site_scriptTag(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Site",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type String does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Site_scriptTag_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Site_cspLines(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -4009,6 +4044,16 @@ func (ec *executionContext) unmarshalNRevokeServerSecretInput2githubᚗcomᚋtal
 func (ec *executionContext) unmarshalNRotateServerSecretInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRotateServerSecretInput(ctx context.Context, v any) (RotateServerSecretInput, error) {
 	res, err := ec.unmarshalInputRotateServerSecretInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNScriptTagKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐScriptTagKind(ctx context.Context, v any) (ScriptTagKind, error) {
+	var res ScriptTagKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNScriptTagKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐScriptTagKind(ctx context.Context, sel ast.SelectionSet, v ScriptTagKind) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNSetConversionWebhookInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetConversionWebhookInput(ctx context.Context, v any) (SetConversionWebhookInput, error) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -223,12 +222,6 @@ func (r *siteResolver) OldWebhookSecretValidUntil(ctx context.Context, obj *mode
 func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
 	at, err := requestOf(ctx).loaders().LastHits.Of(ctx, obj.ID)
 	return &at, err
-}
-
-// ScriptTag returns the tag for every page of the site (analytics contract, section 3).
-func (r *siteResolver) ScriptTag(ctx context.Context, obj *model.Site) (string, error) {
-	address := html.EscapeString(r.analyticsURL)
-	return `<script defer src="` + address + `/svc.js" data-site="` + obj.SiteKey + `"></script>`, nil
 }
 
 // CspLines returns what the policy of the site's pages must allow (analytics contract, section 5).

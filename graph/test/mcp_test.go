@@ -153,7 +153,7 @@ func toolCalls(domain, sitekey string) map[string][]map[string]any {
 		"site":          {{"site": domain}},
 		"rejections":    {{"site": domain}, {"site": domain, "days": 90}},
 		"install_check": {{"site": domain}},
-		"script_tag":    {{"site": domain}},
+		"script_tag":    {{"site": domain}, {"site": domain, "kind": "UMAMI"}},
 		"captcha":       {{}, {"search": "form", "first": 1}, {"sitekey": sitekey, "days": 30}},
 	}
 }

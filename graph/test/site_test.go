@@ -47,6 +47,9 @@ func TestCreateSite(t *testing.T) {
 			t.Errorf("stored: %+v, error %v", site, err)
 		}
 
+		tag := c.query(`{ site(domain: "shop.example.com") { scriptTag(kind: UMAMI) } }`).ok(t, "")
+		tag.has(t, "site.scriptTag", `<script defer src="https://stats.example.net/script.js" data-website-id="`+key+`"></script>`)
+
 		named := c.query(createSiteMutation, "domain", "example.org", "name", " My shop ").ok(t, "createSite")
 		equal(t, named.at("createSite.site.name"), "My shop", "name")
 	})

@@ -3259,6 +3259,10 @@ export type InstallData = {
   site: {
     siteKey: string;
     scriptTag: string;
+    umamiTag: string;
+    plausibleTag: string;
+    goatcounterTag: string;
+    matomoTag: string;
     cspLines: string[];
     extraDomains: string[];
     lastHitAt: string | null;
@@ -3266,7 +3270,7 @@ export type InstallData = {
   } & SiteFields | null;
 };
 export const install = /* @__PURE__ */ operation<{ id: string }, InstallData>(
-  'query Install($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields siteKey scriptTag cspLines extraDomains lastHitAt rejections(days:2){... RejectionFields}}}', viewerFieldsText, siteFieldsText, rejectionFieldsText,
+  'query Install($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields siteKey scriptTag umamiTag:scriptTag(kind:UMAMI)plausibleTag:scriptTag(kind:PLAUSIBLE)goatcounterTag:scriptTag(kind:GOATCOUNTER)matomoTag:scriptTag(kind:MATOMO)cspLines extraDomains lastHitAt rejections(days:2){... RejectionFields}}}', viewerFieldsText, siteFieldsText, rejectionFieldsText,
 );
 
 export type InstallCheckData = {

@@ -27,6 +27,14 @@ export default {
   'install.server': 'From your server',
   'install.serverText':
     "Events that no browser sees, such as a paid invoice. Needs a server secret and the visitor's address and user agent:",
+  'install.other': 'Theme or program with fields for another product',
+  'install.otherText':
+    'Type these values into its form, or put the tag into its template. Leave out https:// if the form adds it.',
+  'install.product': 'Your site’s program knows',
+  'install.script': 'Address of the script',
+  'install.host': 'Address of the server',
+  'install.calls': 'Address of calls',
+  'install.id': 'Id of the site',
   'check.title': 'Installation check',
   'check.waiting': 'Waiting for a hit …',
   'check.arrived': 'It works: a hit arrived',

@@ -2,14 +2,14 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { usePolling, useQuery } from '../core/data';
-import { Field, Form, type Values } from '../core/form';
+import { Field, Form, Select, type Values } from '../core/form';
 import { exact } from '../core/format';
 import { t, type TextKey } from '../core/language';
 import { go } from '../core/router';
 import { Missing } from '../core/states';
 import { chosenAccount } from '../core/store';
 import { Section, Time, Title } from '../core/ui';
-import { Code } from '../parts/copy';
+import { Code, CopyButton } from '../parts/copy';
 import {
   createSite,
   install,
@@ -183,7 +183,78 @@ function Variants({ site }: { site: Site }) {
         </p>
         <Code text={server} label={t('install.server')} />
       </details>
+      <OtherProduct site={site} folder={address.replace(/\/svc\.js$/, '')} />
     </>
+  );
+}
+
+/** OtherProduct shows what programs with fields for another product ask for, and that product's tag. */
+function OtherProduct({ site, folder }: { site: Site; folder: string }) {
+  const withKey = `${folder}/${site.siteKey}`;
+  // Where the id is a domain or a number, the address has the key.
+  const products: { name: string; tag: string; fields: [label: TextKey, value: string][] }[] = [
+    {
+      name: 'Umami',
+      tag: site.umamiTag,
+      fields: [
+        ['install.script', `${folder}/script.js`],
+        ['install.host', folder],
+        ['install.id', site.siteKey],
+      ],
+    },
+    {
+      name: 'Plausible',
+      tag: site.plausibleTag,
+      fields: [
+        ['install.script', `${withKey}/js/script.js`],
+        ['install.host', withKey],
+        ['newSite.domain', site.domain],
+      ],
+    },
+    {
+      name: 'GoatCounter',
+      tag: site.goatcounterTag,
+      fields: [
+        ['install.script', `${withKey}/count.js`],
+        ['install.calls', `${withKey}/count`],
+      ],
+    },
+    {
+      name: 'Matomo',
+      tag: site.matomoTag,
+      fields: [
+        ['install.script', `${withKey}/matomo.js`],
+        ['install.host', withKey],
+        ['install.id', '1'],
+      ],
+    },
+  ];
+  const [chosen, choose] = useState('Umami');
+  const { name, tag, fields } = products.find(({ name }) => name === chosen)!;
+
+  return (
+    <details>
+      <summary>{t('install.other')}</summary>
+      <p>{t('install.otherText')}</p>
+      <Select
+        name="product"
+        label={t('install.product')}
+        options={products.map(({ name }) => [name, name])}
+        value={name}
+        onChange={choose}
+      />
+      <dl class="facts">
+        {fields.map(([label, value]) => (
+          <div key={label}>
+            <dt>{t(label)}</dt>
+            <dd>
+              <code>{value}</code> <CopyButton text={value} label={t(label)} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <Code text={tag} label={`${t('install.tag')}: ${name}`} />
+    </details>
   );
 }
 
