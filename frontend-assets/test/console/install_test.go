@@ -52,6 +52,36 @@ func TestInstallIgnoredChromium(t *testing.T) {
 	p.clean(s)
 }
 
+// TestInstallOtherProductChromium reads what the forms of programs for other products ask for.
+func TestInstallOtherProductChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("kettle.example", "Kettle shop")
+	p := s.openSignedIn("/sites/" + id + "/install")
+	p.press("Theme or program with fields for another product")
+
+	folder := s.data + "/" + key
+	for _, product := range []struct {
+		name, fields string
+		tag          string // a part of it
+	}{
+		{"Umami", s.data + "/script.js, " + s.data + ", " + key, `src="` + s.data + `/script.js" data-website-id="` + key + `"`},
+		{"Plausible", folder + "/js/script.js, " + folder + ", kettle.example", `data-domain="kettle.example" src="` + folder + `/js/script.js"`},
+		{"GoatCounter", folder + "/count.js, " + folder + "/count", `data-goatcounter="` + folder + `/count"`},
+		{"Matomo", folder + "/matomo.js, " + folder + ", 1", `['setTrackerUrl', "` + folder + `/matomo.php"]`},
+	} {
+		p.fill("Your site’s program knows", product.name)
+		p.see(product.tag)
+		if got := p.Text("[...document.querySelectorAll('dl.facts code')].map(e => e.textContent).join(', ')"); got != product.fields {
+			t.Errorf("%s: fields %s, want %s", product.name, got, product.fields)
+		}
+	}
+	p.look("install-other-product")
+	p.clean(s)
+}
+
 // TestNewSiteChromium types domains that need a word before the site is created.
 func TestNewSiteChromium(t *testing.T) {
 	t.Parallel()

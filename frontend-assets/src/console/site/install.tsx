@@ -236,24 +236,26 @@ function OtherProduct({ site, folder }: { site: Site; folder: string }) {
     <details>
       <summary>{t('install.other')}</summary>
       <p>{t('install.otherText')}</p>
-      <Select
-        name="product"
-        label={t('install.product')}
-        options={products.map(({ name }) => [name, name])}
-        value={name}
-        onChange={choose}
-      />
-      <dl class="facts">
-        {fields.map(([label, value]) => (
-          <div key={label}>
-            <dt>{t(label)}</dt>
-            <dd>
-              <code>{value}</code> <CopyButton text={value} label={t(label)} />
-            </dd>
-          </div>
-        ))}
-      </dl>
-      <Code text={tag} label={`${t('install.tag')}: ${name}`} />
+      <form class="column">
+        <Select
+          name="product"
+          label={t('install.product')}
+          options={products.map(({ name }) => [name, name])}
+          value={name}
+          onChange={choose}
+        />
+        <dl class="facts">
+          {fields.map(([label, value]) => (
+            <div key={label}>
+              <dt>{t(label)}</dt>
+              <dd>
+                <code>{value}</code> <CopyButton text={value} label={t(label)} />
+              </dd>
+            </div>
+          ))}
+        </dl>
+        <Code text={tag} label={`${t('install.tag')}: ${name}`} />
+      </form>
     </details>
   );
 }
