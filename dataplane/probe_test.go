@@ -36,7 +36,8 @@ func TestProbedPaths(t *testing.T) {
 		Prober: &Prober{Key: []byte("key"), Clients: web.NewClients(nil, log, time.Now)}})
 
 	for path, want := range map[string]bool{
-		"/collect.php": true, "/api/v1/pow/config": true, "/api/v1/pow/verify": true,
+		"/collect.php": true, "/api/send": true, "/0123456789abcdef0123456789abcdef/api/event": true,
+		"/0123456789abcdef0123456789abcdef/api/batch": false, "/api/v1/pow/config": true, "/api/v1/pow/verify": true,
 		"/openapi.json": false, "/widget/api/v1/pow/config": false, "/svc.js": false,
 	} {
 		method := http.MethodOptions

@@ -63,7 +63,9 @@ var captchaFolders = []string{"/api", "/recaptcha", "/1", "/turnstile", captcha.
 
 // probedPaths are the endpoints that describe requests of `tallygate doctor --site`. Browsers call
 // them, so proxies of websites pass them on. No cache stores their answers.
-var probedPaths = []string{"/collect.php", "/api/v1/pow/config", "/api/v1/pow/verify"}
+var probedPaths = []string{
+	"/collect.php", "/api/event", "/api/send", "/count", "/matomo.php", "/api/v1/pow/config", "/api/v1/pow/verify",
+}
 
 // ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no
 // endpoint's.
@@ -139,6 +141,9 @@ func Handler(o Options) http.Handler {
 		if key, rest := cutKey(r.URL.Path); key != "" && routes[keyFolder+rest] != nil {
 			r.Pattern = keyFolder + rest
 			r.SetPathValue(analytics.KeyParameter, key)
+			if slices.Contains(probedPaths, rest) {
+				o.Prober.describe(w, r)
+			}
 			routes[r.Pattern](w, r)
 			return
 		}

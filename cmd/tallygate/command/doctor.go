@@ -14,7 +14,7 @@ import (
 
 type doctorCommand struct {
 	Nodes int    `long:"nodes" default:"1" value-name:"N" description:"Services with these settings that share the database."`
-	Site  string `long:"site" value-name:"URL" description:"Check only the proxy by which a website serves Tallygate's script at this address, from outside."`
+	Site  string `long:"site" value-name:"URL" description:"Check only the proxy by which a website serves Tallygate's script at this address, or the tag of a page, from outside."`
 	JSON  bool   `long:"json" description:"Print JSON."`
 }
 

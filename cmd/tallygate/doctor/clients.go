@@ -25,7 +25,8 @@ func (e *examination) checkClients(ctx context.Context, o config.NamedOrigin) {
 	}
 
 	s := newSiteCheck(script)
-	through, _, err := s.probe(ctx, s.inFolder(collectEndpoint.path), collectEndpoint.body, http.Header{})
+	collect := collectEndpoint("collect.php", "")
+	through, _, err := s.probe(ctx, s.inFolder(collect.path), collect.body, http.Header{})
 	if err == nil && through.probe["shared"] == "none" && e.isSeenAsProxy(ctx, s, through) {
 		e.fault("origin-client-address", "Let the proxy set X-Forwarded-For to the visitor's address: "+
 			"proxy_set_header X-Forwarded-For $remote_addr in nginx.", "%s: the proxy forwards no address: all visitors share its own", o.Setting)
@@ -56,9 +57,10 @@ func (e *examination) isSeenAsProxy(ctx context.Context, s *siteCheck, through *
 		}
 	}
 
+	collect := collectEndpoint("collect.php", "")
 	for _, proxy := range slices.DeleteFunc(proxies, func(a netip.Addr) bool { return !e.trusts(a) }) {
 		s.direct = directClient("tcp", &net.TCPAddr{IP: proxy.AsSlice()})
-		got, _, err := s.probe(ctx, localURL(e.c.DataAddr)+"/"+collectEndpoint.path, collectEndpoint.body, http.Header{})
+		got, _, err := s.probe(ctx, localURL(e.c.DataAddr)+"/"+collect.path, collect.body, http.Header{})
 		if err == nil && got.probe != nil && got.probe["client"] == through.probe["client"] {
 			return true
 		}

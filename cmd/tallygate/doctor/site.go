@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -55,7 +56,11 @@ const (
 // siteCheck is a check of one proxy.
 type siteCheck struct {
 	examination
+	page    *url.URL // with the script's tag; nil if the script's address was given
 	script  *url.URL // as the website's pages load it
+	tracker tracker  // of the script, unless it is the widget
+	key     string   // site key that the page names, or ""
+	calls   string   // address of the calls that the page names, or ""
 	server  string   // {analytics_url}, or {captcha_url} for the widget
 	session string   // of the probes
 	probes  int
@@ -73,19 +78,17 @@ const dropInPaths = "/recaptcha/api.js, /recaptcha/enterprise.js, /1/api.js or /
 // another one.
 const noSitekey = `"The field sitekey is missing`
 
-// The endpoints of the two scripts. Nothing is stored for the bodies.
+// The endpoints of the widget. Nothing is stored for the bodies.
 var (
-	collectEndpoint = endpoint{"collect.php", `{"k":"00000000000000000000000000000000","t":"pageview","p":"/"}`, `"unknown_site_key"`}
-	configEndpoint  = endpoint{"api/v1/pow/config", "{}", noSitekey}
-	verifyEndpoint  = endpoint{"api/v1/pow/verify", "{}", noSitekey}
+	configEndpoint = endpoint{"api/v1/pow/config", "{}", noSitekey}
+	verifyEndpoint = endpoint{"api/v1/pow/verify", "{}", noSitekey}
 )
 
-// ParseSite parses the address of a script as the pages of a website load it.
+// ParseSite parses the address of a script as the pages of a website load it, or of such a page.
 func ParseSite(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(u.Path, "/") ||
-		u.Path == "" {
-		return nil, fmt.Errorf("%q is not the address of a script such as https://shop.example.com/x/app.js", text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, fmt.Errorf("%q is not the address of a page or of a script, such as https://shop.example.com/x/app.js", text)
 	}
 	u.Fragment = ""
 	return u, nil
@@ -94,7 +97,8 @@ func ParseSite(text string) (*url.URL, error) {
 // ExamineSite checks the proxy by which a website serves Tallygate under its own address, from
 // outside: it loads the script, and calls the endpoints in the script's folder with calls that
 // store nothing. It compares the answers with answers of the server at {analytics_url} or
-// {captcha_url}.
+// {captcha_url}. Given a page, it checks the script of the page's tag, which may be at the server
+// itself.
 func ExamineSite(ctx context.Context, c *config.Config, script *url.URL) (*Report, error) {
 	if c.AnalyticsURL == "" {
 		return nil, errors.New("--site compares with the server: set TALLYGATE_ANALYTICS_URL to its public address")
@@ -207,6 +211,7 @@ func parseProbe(text string) map[string]string {
 
 // check runs all checks.
 func (s *siteCheck) check(ctx context.Context) {
+	s.done(areaScript)
 	isWidget, ok := s.checkScript(ctx)
 	if !ok {
 		for _, area := range []string{areaCalls, areaHeaders, areaCookies, areaCache, areaAddress} {
@@ -215,7 +220,7 @@ func (s *siteCheck) check(ctx context.Context) {
 		return
 	}
 
-	endpoints := []endpoint{collectEndpoint}
+	endpoints := []endpoint{collectEndpoint(s.tracker.calls, s.key)}
 	if isWidget {
 		endpoints = []endpoint{configEndpoint, verifyEndpoint}
 		s.checkFiles(ctx)
@@ -232,7 +237,11 @@ func (s *siteCheck) check(ctx context.Context) {
 		}
 		return
 	}
-	s.checkProbes(ctx, endpoints[0])
+
+	// Pages may load the script from the server itself.
+	if s.page == nil || !s.isServer() {
+		s.checkProbes(ctx, endpoints[0])
+	}
 }
 
 // inFolder returns the address of a file in the script's folder.
@@ -240,9 +249,9 @@ func (s *siteCheck) inFolder(name string) string {
 	return s.script.ResolveReference(&url.URL{Path: "./" + name}).String()
 }
 
-// checkScript checks that the address has the server's script, or its widget.
+// checkScript checks that the address has the server's script, or its widget. If it is a page's, it
+// checks the script that the page's tag names.
 func (s *siteCheck) checkScript(ctx context.Context) (isWidget, ok bool) {
-	s.done(areaScript)
 	got, err := s.send(ctx, http.MethodGet, s.script.String(), "", http.Header{})
 	if err != nil {
 		s.fault("site-unreachable", "Check the address and the website.", "no answer from %s: %v", s.script, cause(err))
@@ -252,19 +261,26 @@ func (s *siteCheck) checkScript(ctx context.Context) (isWidget, ok bool) {
 		return false, false
 	}
 
+	if s.page == nil && strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
+		if !s.readPage(got.body) {
+			return false, false
+		}
+		return s.checkScript(ctx)
+	}
+
 	isWidget = bytes.Contains(got.body, []byte("captcha-worker"))
 	if !isWidget && bytes.Contains(got.body, []byte("service-captcha")) {
 		s.fault("site-drop-in", "Give the address of captcha.js in the same folder.",
 			"%s is a loader, such as %s: this check needs the widget itself", s.script, dropInPaths)
 		return false, false
 	}
-	if !isWidget && !bytes.Contains(got.body, []byte("collect.php")) {
+	if !isWidget && !s.recognise(got.body) {
 		s.fault("site-script-missing", "Let the proxy pass this address on to "+s.server+"/svc.js."+docOfProxies,
 			"%s is not a script of Tallygate", s.script)
 		return false, false
 	}
 
-	name := "/svc.js"
+	name := "/" + s.tracker.file
 	if isWidget {
 		name = "/captcha.js"
 		if s.c.CaptchaURL != "" {
@@ -284,7 +300,7 @@ func (s *siteCheck) checkScript(ctx context.Context) (isWidget, ok bool) {
 func (s *siteCheck) isAnswered(got *answer, address, what string) bool {
 	switch {
 	case got.status >= 300 && got.status < 400:
-		s.fault("site-redirect", "Let the proxy answer itself: browsers repeat a redirected call as a GET, or not at all."+docOfProxies,
+		s.fault("site-redirect", "Let the proxy answer itself, or give the address to which a page is redirected."+docOfProxies,
 			"%s is redirected with status %d", address, got.status)
 	case got.status != http.StatusOK:
 		s.fault("site-script-missing", "Let the proxy pass this address on to "+s.server+"."+docOfProxies,
@@ -345,7 +361,10 @@ func (s *siteCheck) checkFiles(ctx context.Context) {
 }
 
 // origin returns the website's origin.
-func (s *siteCheck) origin() string { return s.script.Scheme + "://" + s.script.Host }
+func (s *siteCheck) origin() string {
+	address := cmp.Or(s.page, s.script)
+	return address.Scheme + "://" + address.Host
+}
 
 // probe calls an endpoint as a page of the website does, and asks the server what arrives.
 func (s *siteCheck) probe(ctx context.Context, address, body string, header http.Header) (*answer, string, error) {
@@ -363,7 +382,7 @@ func (s *siteCheck) probe(ctx context.Context, address, body string, header http
 
 // checkMapped checks that calls of an endpoint arrive at the server as they were sent.
 func (s *siteCheck) checkMapped(ctx context.Context, e endpoint) bool {
-	address := s.inFolder(e.path)
+	address := s.addressOf(e)
 	got, _, err := s.probe(ctx, address, e.body, http.Header{})
 	if err != nil {
 		s.fault("site-unreachable", "Check the website.", "no answer from %s: %v", address, cause(err))
@@ -382,6 +401,10 @@ func (s *siteCheck) checkMapped(ctx context.Context, e endpoint) bool {
 		s.fault("site-method", "Let the proxy pass the method on.", "%s: the proxy passes a POST on with another method", address)
 	case isOurs && (bytes.Contains(got.body, []byte(`"bad_body"`)) || bytes.Contains(got.body, []byte(`"The body is `))):
 		s.fault("site-body", "Let the proxy pass the body on.", "%s: the body of a POST does not arrive", address)
+	case got.status == http.StatusNoContent,
+		isOurs && got.status == http.StatusForbidden && got.probe["origin"] == "0": // the probes report the missing Origin
+		return true
+	case isOurs && s.reportKey(got):
 	case isOurs && bytes.Contains(got.body, []byte(e.answer)) && !bytes.Contains(got.body, []byte(`"not_found"`)) &&
 		!bytes.Contains(got.body, []byte("Unknown path")):
 		return true

@@ -15,7 +15,7 @@ import (
 // checkProbes compares what the server sees of requests through the proxy with those that are sent
 // directly.
 func (s *siteCheck) checkProbes(ctx context.Context, e endpoint) {
-	address := s.inFolder(e.path)
+	address := s.addressOf(e)
 	direct, _, err := s.probe(ctx, s.server+"/"+e.path, e.body, http.Header{})
 	if err != nil {
 		direct = nil

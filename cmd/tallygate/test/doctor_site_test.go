@@ -143,16 +143,33 @@ func TestDoctorSite(t *testing.T) {
 			return nil
 		}
 	}
-	const script, widget = "/x/app.js", "/x/form.js"
+	const script, widget, face = "/x/app.js", "/x/form.js", "/x/script.js"
+
+	// A page of the website with a tag of the script in Umami's place.
+	page := func(src, id string) faultyProxy {
+		return faultyProxy{handle: answerAt("/", 200, "Content-Type", "text/html", `<script src="`+src+`" data-website-id="`+id+`"></script>`)}
+	}
+	key := newOwner(t, p).signUp("shop.example").SiteKey
 
 	for name, c := range map[string]struct {
 		proxy  faultyProxy
 		script string
 		want   []string
 	}{
-		"right":                  {script: script},
-		"right, with the widget": {script: widget},
-		"right, with a query":    {script: script + "?v=1/2"},
+		"right":                   {script: script},
+		"right, with the widget":  {script: widget},
+		"right, with a query":     {script: script + "?v=1/2"},
+		"right, in Umami's place": {script: face},
+		"a face's calls are missing": {
+			proxy: faultyProxy{handle: answerAt("api/send", 404, "Content-Type", "text/html", "")}, script: face,
+			want: []string{"error site-not-mapped"},
+		},
+		"a face's calls have cookies":    {faultyProxy{request: set("Cookie", "given")}, face, []string{"error site-cookies"}},
+		"a face, an unknown key":         {script: "/x/0123456789abcdef0123456789abcdef/script.js", want: []string{"error site-key"}},
+		"a page without a tag":           {faultyProxy{handle: answerAt("/", 200, "Content-Type", "text/html", "")}, "/", []string{"error site-script-missing"}},
+		"a page, a face without a key":   {page("http://"+data+"/script.js", "1"), "/", []string{"error site-key"}},
+		"a page, a face with a key":      {page("http://"+data+"/"+key+"/script.js", "1"), "/", []string{"error site-domain"}},
+		"a page, a face through a proxy": {page(face, key), "", []string{"error site-domain"}},
 		"the script is a page": {
 			proxy: faultyProxy{handle: answerAt("app.js", 200, "Content-Type", "text/html", "<p>Shop")}, script: script,
 			want: []string{"error site-script-missing"},
@@ -304,7 +321,7 @@ func TestDoctorSiteRefuses(t *testing.T) {
 	t.Parallel()
 	settings := map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_ANALYTICS_URL": "https://stats.example.com"}
 	for _, script := range []string{
-		"shop.example.com/x/app.js", "/x/app.js", "ftp://shop.example.com/x/app.js", "https://shop.example.com", "https://shop.example.com/x/",
+		"shop.example.com/x/app.js", "/x/app.js", "ftp://shop.example.com/x/app.js",
 		"https://user:secret@shop.example.com/x/app.js", "https:///x/app.js", "https://shop.example.com:port/x/app.js",
 		"https://stats.example.com/svc.js",
 	} {
