@@ -1,6 +1,7 @@
 package analytics_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
@@ -25,6 +26,11 @@ func TestUnknownEventsAreNamed(t *testing.T) {
 			p.Collect(eventCall(site, "", name, nil, nil))
 		}
 
+		// Names of other products' pages are counted as they would be registered.
+		p.Send(foreignCall(site, "/api/send", umamiBody(site, m{"name": "Signup Button!"})))
+		p.Send(foreignCall(site, "/api/send", umamiBody(site, m{"name": "Scroll"})))
+		p.Send(foreignCall(site, "/"+site.SiteKey+"/api/event", m{"t": "event", "p": "/", "e": "from_a_face"}))
+
 		foreign := eventCall(site, "", "foreign", nil, nil)
 		foreign.Origin = "https://example.org"
 		p.Collect(foreign)
@@ -37,8 +43,9 @@ func TestUnknownEventsAreNamed(t *testing.T) {
 		for _, event := range events[site.ID] {
 			got[event.Name] = event.Count
 		}
-		if len(got) != 2 || got["newsletter"] != 2 || got["lead"] != 1 {
-			t.Errorf("unknown events %v", got)
+		want := map[string]int64{"newsletter": 2, "lead": 1, "signup_button": 1, "own_scroll": 1, "from_a_face": 1}
+		if !maps.Equal(got, want) {
+			t.Errorf("unknown events %v, want %v", got, want)
 		}
 	})
 }
