@@ -98,16 +98,19 @@ func (s *siteCheck) readTag(attributes map[string]string, inline string) bool {
 	ids := []string{attributes["data-site"], attributes["data-website-id"], attributes["data-domain"]}
 	addresses := []string{attributes["src"]}
 	for _, match := range quotedAddress.FindAllStringSubmatch(inline, -1) {
-		addresses = append(addresses, match[1])
+		address := match[1]
+		if strings.HasSuffix(address, "/") && strings.Contains(inline, "matomo.js") {
+			address += "matomo.js" // the usual snippet joins the two
+		}
+		if strings.Contains(address, ".js") {
+			addresses = append(addresses, address)
+		}
 	}
 	for _, match := range quotedID.FindAllStringSubmatch(inline, -1) {
 		ids = append(ids, match[1])
 	}
 
 	for _, address := range addresses {
-		if strings.HasSuffix(address, "/") && strings.Contains(inline, "matomo.js") {
-			address += "matomo.js" // the usual snippet joins the two
-		}
 		script, err := s.page.Parse(address)
 		if address == "" || err != nil || !s.isTracker(script, attributes["data-goatcounter"]+strings.Join(ids, "")) {
 			continue
@@ -144,8 +147,8 @@ func firstKey(texts []string) string {
 	return ""
 }
 
-// collectEndpoint returns the endpoint of a tracker's calls. Its body reports an engagement without a
-// page view, which is neither stored nor counted even if key is a site's.
+// collectEndpoint returns the endpoint of a tracker's calls. Its body reports an engagement without
+// a page view, which is neither stored nor counted even if key is a site's.
 func collectEndpoint(path, key string) endpoint {
 	key = cmp.Or(key, strings.Repeat("0", 32))
 	return endpoint{path, `{"k":"` + key + `","t":"engagement","p":"/"}`, `"unknown_site_key"`}

@@ -76,7 +76,7 @@ func TestReadPage(t *testing.T) {
 			`<script>var u="//stats.example/"; _paq.push(['setSiteId', 1]); g.src=u+'matomo.js';</script>`, server + "/matomo.js", "", "",
 		},
 		"Matomo, of the website": {
-			`<script>var u="//shop.example/x/"; _paq.push(['setSiteId', 1]); g.src=u+'matomo.js';</script>`, "http://shop.example/x/matomo.js", "", "",
+			`<script>var shop = "https://shop.example/about", u="//shop.example/x/"; _paq.push(['setSiteId', 1]); g.src=u+'matomo.js';</script>`, "http://shop.example/x/matomo.js", "", "",
 		},
 		"after others": {
 			`<script>var text = "</scrip";</script><script src="https://cdn.example/script.js"></script><script src="` + server + `/captcha.js"></script>` +
