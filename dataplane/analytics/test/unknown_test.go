@@ -2,6 +2,7 @@ package analytics_test
 
 import (
 	"maps"
+	"net/http"
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
@@ -46,6 +47,30 @@ func TestUnknownEventsAreNamed(t *testing.T) {
 		want := map[string]int64{"newsletter": 2, "lead": 1, "signup_button": 1, "own_scroll": 1, "from_a_face": 1}
 		if !maps.Equal(got, want) {
 			t.Errorf("unknown events %v, want %v", got, want)
+		}
+	})
+}
+
+// TestEngagementWithoutView checks that the probe of `tallygate doctor --site` leaves no row and no
+// counter of the site.
+func TestEngagementWithoutView(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+
+		for _, path := range []string{"/collect.php", "/api/send", "/" + site.SiteKey + "/api/event", "/" + site.SiteKey + "/count"} {
+			response, answer := p.Send(foreignCall(site, path, m{"k": site.SiteKey, "t": "engagement", "p": "/"}))
+			if response.StatusCode != http.StatusNoContent {
+				t.Errorf("%s: status %d, %s", path, response.StatusCode, answer)
+			}
+		}
+
+		p.Rejected(site, map[string]int64{})
+		for _, table := range []string{"engagement", "pageviews", "visits"} {
+			if n, err := dbtest.Count(d, table); err != nil || n != 0 {
+				t.Errorf("%d rows of %s, %v", n, table, err)
+			}
 		}
 	})
 }
