@@ -591,7 +591,8 @@ func (v *InstallSiteResponse) GetSite() *InstallSiteSite { return v.Site }
 //
 // A website whose traffic is measured.
 type InstallSiteSite struct {
-	// The script tag for the site's pages.
+	// The script tag for the site's pages. With another `kind`, the tag of another product with the address of this server: for pages,
+	// themes and programs that already have this product's calls or fields. Such a script counts by the same rules.
 	ScriptTag string `json:"scriptTag"`
 	// What a Content-Security-Policy of the site's pages must allow, one directive per item.
 	CspLines []string `json:"cspLines"`
