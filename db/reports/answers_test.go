@@ -419,6 +419,7 @@ func TestAnswersOfAnEmptySiteAreBounded(t *testing.T) {
 
 // TestEmptyDaysAreCounted asks for single days without rows, which are built for each question.
 func TestEmptyDaysAreCounted(t *testing.T) {
+	testkit.SkipLong(t, "a site with many rows")
 	const days, spare = 500, 4 << 20
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)

@@ -73,6 +73,7 @@ func TestImportsAreNotFollowed(t *testing.T) {
 // TestFollowingIsBounded checks that a report is refused when a journey or its cohorts need more
 // memory than a report may use.
 func TestFollowingIsBounded(t *testing.T) {
+	testkit.SkipLong(t, "a site with many rows")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const visits = 500
 		f := newFixture(t, d, 1)

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/tools/world"
 )
 
@@ -157,6 +158,7 @@ func TestNumbersEqualSQL(t *testing.T) {
 // TestNumbersWithinBudget checks that a report of too many different numbers fails with a clear
 // error, and that one within the budget counts them all.
 func TestNumbersWithinBudget(t *testing.T) {
+	testkit.SkipLong(t, "a site with many rows")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 4)
 		const events = 20_000

@@ -217,6 +217,7 @@ func worst(hits int) func(*segment.DayBuilder) error {
 // Its memory follows the hits, with some 800 bytes each, and not their texts, which have 4 KB.
 // Plans of more than 100,000 are built with TALLYGATE_TEST_WORST=all, see "make test-worst".
 func TestWorstDayOfEachPlan(t *testing.T) {
+	testkit.SkipLong(t, "the largest day of two plans")
 	most := 100_000
 	if os.Getenv("TALLYGATE_TEST_WORST") == "all" {
 		most = math.MaxInt
@@ -251,6 +252,7 @@ func TestWorstDayOfEachPlan(t *testing.T) {
 // TestReportsEndWithTheirRequest checks that a report stops counting soon after its caller has
 // left.
 func TestReportsEndWithTheirRequest(t *testing.T) {
+	testkit.SkipLong(t, "a site with many rows")
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	f := newFixture(t, d, 1)
 	f.storeWorst(f.site.ID, startDay, 2_000)
@@ -272,6 +274,7 @@ func TestReportsEndWithTheirRequest(t *testing.T) {
 // TestLongReportsGiveWay checks that a report that reads a large day lets one of another caller go
 // first, and that one of its own caller waits.
 func TestLongReportsGiveWay(t *testing.T) {
+	testkit.SkipLong(t, "a site with many rows")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
 		f.storeVisits(startDay, 5_000)

@@ -39,6 +39,7 @@ func vitals(day model.Day, objects []string) segment.Rows {
 // TestNumbersBeyondLimits checks that numbers stay exact when their texts have no rows of their
 // own: in days, in a month of such days, and in a month whose days have rows for them.
 func TestNumbersBeyondLimits(t *testing.T) {
+	testkit.SkipLong(t, "a site with many rows")
 	for name, test := range map[string]struct {
 		days, events      int
 		daysCut, monthCut bool
