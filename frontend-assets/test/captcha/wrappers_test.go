@@ -1,13 +1,10 @@
 package captcha_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/evanw/esbuild/pkg/api"
-
+	"github.com/tallygate/tallygate/tools/npmtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -19,46 +16,14 @@ const wrappers = "../dropin/wrappers"
 const secureOrigin = "https://captcha.example.test"
 
 // wrapped returns the bundle of a page with its packages. Addresses that a package has no setting
-// for are replaced in the bundle. Without the packages the test is skipped, or failed in CI.
-func wrapped(t *testing.T, entry string, addresses ...string) string {
+// for are replaced in the bundle.
+func wrapped(t *testing.T, page string, addresses ...string) string {
 	t.Helper()
-
-	folder, err := filepath.Abs(wrappers)
-	testkit.NoError(t, err)
-	if !isInstalled(t, folder) {
-		testkit.Missing(t, "the packages of "+wrappers+" are not installed: make setup does that")
-	}
-
-	built := api.Build(api.BuildOptions{
-		AbsWorkingDir: folder, EntryPoints: []string{entry}, Bundle: true, Format: api.FormatIIFE, JSX: api.JSXAutomatic,
-		Define: map[string]string{"process.env.NODE_ENV": `"production"`, "__VUE_OPTIONS_API__": "true",
-			"__VUE_PROD_DEVTOOLS__": "false", "__VUE_PROD_HYDRATION_MISMATCH_DETAILS__": "false"},
-	})
-	if len(built.Errors) > 0 {
-		t.Fatal(built.Errors)
-	}
-
-	text := string(built.OutputFiles[0].Contents)
+	var pairs []string
 	for _, address := range addresses {
-		if !strings.Contains(text, address) {
-			t.Fatalf("the package does not contain %s", address)
-		}
-		text = strings.ReplaceAll(text, address, strings.TrimPrefix(secureOrigin, "https://"))
+		pairs = append(pairs, address, strings.TrimPrefix(secureOrigin, "https://"))
 	}
-	return "<script>" + strings.ReplaceAll(text, "</script", `<\/script`) + "</script>"
-}
-
-// isInstalled reports whether the folder has the packages of its lock file. npm stores a copy of
-// what it has installed, without the entry of the folder itself.
-func isInstalled(t *testing.T, folder string) bool {
-	t.Helper()
-	installed, err := os.Stat(filepath.Join(folder, "node_modules/.package-lock.json"))
-	if err != nil {
-		return false
-	}
-	lock, err := os.Stat(filepath.Join(folder, "package-lock.json"))
-	testkit.NoError(t, err)
-	return !installed.ModTime().Before(lock.ModTime())
+	return npmtest.Script(t, wrappers, page, pairs...)
 }
 
 // TestChromiumDropinWrappers runs the published wrappers, unchanged but for the script's address: a
