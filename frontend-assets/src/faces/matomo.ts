@@ -185,7 +185,8 @@ const runFirst = (commands: Command[], ...names: string[]): Command[] => {
 };
 
 const install = (): void => {
-  if (!claim()) return;
+  const claimed = claim();
+  if (!claimed && window.Matomo) return;
 
   const getTracker = (url?: unknown, id?: unknown): Tracker => {
     if (url) run(['setTrackerUrl', url]);
@@ -194,13 +195,15 @@ const install = (): void => {
   };
   window.Matomo = window.Piwik = { initialized: true, getTracker, getAsyncTracker: getTracker };
 
-  const calls = window._paq as Command[] | undefined;
-  window._paq = { push: (...commands) => commands.forEach(run) };
+  const list = (window._paq || []) as Command[];
+  const calls = [...list];
+  // The list stays the page's own: its name may be declared with let, apart from window._paq.
+  window._paq = Object.assign(list, { push: (...commands: Command[]) => commands.forEach(run) });
 
   // As in Matomo's script, some commands come first, wherever they stand.
-  const others = runFirst([...(calls || [])], 'setTrackerUrl', 'setSiteId', 'setUserId');
+  const others = runFirst(calls, 'setTrackerUrl', 'setSiteId', 'setUserId');
   configure();
-  start(false, '');
+  if (claimed) start(false, '');
   runFirst(others, 'requireConsent').forEach(run);
   guard(() => (window.matomoAsyncInit || window.piwikAsyncInit)?.())();
 };
