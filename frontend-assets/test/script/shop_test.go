@@ -170,6 +170,19 @@ func (s *shop) open(address string) *browsertest.Page {
 	return page
 }
 
+// reported waits for a report of a page.
+func (s *shop) reported(want string) {
+	s.t.Helper()
+	select {
+	case got := <-s.reports:
+		if got != want {
+			s.t.Fatalf("the page reports %q, want %q", got, want)
+		}
+	case <-time.After(browsertest.Timeout):
+		s.t.Fatalf("the page does not report %q", want)
+	}
+}
+
 // answered waits until the data plane has answered n more calls, and returns them. A further call
 // fails the test, at the latest when the next calls are awaited.
 func (s *shop) answered(n int) []exchange {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -121,26 +120,14 @@ func TestStoredPrerenderedPageChromium(t *testing.T) {
 		"/never": tag("") + `<script>addEventListener("load", () => fetch("/report?prerendering=" + document.prerendering))</script>`,
 	})
 
-	reported := func(want string) {
-		t.Helper()
-		select {
-		case got := <-s.reports:
-			if got != want {
-				t.Fatalf("the page reports %q, want %q", got, want)
-			}
-		case <-time.After(browsertest.Timeout):
-			t.Fatalf("the page does not report %q", want)
-		}
-	}
-
 	// Chromium prerenders nothing for a tab with a test driver.
 	page := s.browser.Open("http://www.shop.test/")
 	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
-	reported("prerendering=true")
-	reported("prerendering=true")
+	s.reported("prerendering=true")
+	s.reported("prerendering=true")
 	s.answered(0)
 	page.Eval(`new BroadcastChannel("go").postMessage(1)`, nil)
-	reported("activated")
+	s.reported("activated")
 	s.stored(1)
 	s.hasViews("/ahead 0ms 0%")
 }
