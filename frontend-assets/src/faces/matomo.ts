@@ -3,7 +3,7 @@ import { stripQuery } from '../svc/address';
 import { guard } from '../svc/guard';
 import { claim, identifyBy, pathOf, report, start } from './core';
 import type { Report } from './core';
-import { callAt, findTag, readTag } from './tag';
+import { auto, callAt, findTag, readTag } from './tag';
 
 /** A command with its arguments, or a function that is called with the tracker. */
 type Command = [command: string | ((this: Tracker, ...values: unknown[]) => void), ...values: unknown[]];
@@ -79,6 +79,12 @@ const silence = (reason: keyof typeof missing, silent: boolean) => (): void => {
   commands.forEach(run);
 };
 
+/** Reports whether the page handles an event of a link to the address. Its click is counted. */
+const isClicked = (address: string): unknown => {
+  const target = window.event?.target as Element | undefined;
+  return auto && target?.closest?.<HTMLAnchorElement>('a, area')?.href === address;
+};
+
 const sendEvent = (e: unknown, m: Properties, automatic?: 1): void => void report({ ...page, e, m, a: automatic });
 
 /** Commands that are executed also while nothing may be sent. */
@@ -128,7 +134,7 @@ const ordered: Record<string, (...values: any[]) => void> = {
     const target = new URL(url, document.baseURI);
     const name = target.pathname.replace(/.*\//, '');
     if (type === 'download') sendEvent('file_download', { file: name, ext: name.replace(/.*\./, '').toLowerCase() }, 1);
-    if (type === 'link') sendEvent('outbound_click', { host: target.hostname }, 1);
+    if (type === 'link' && !isClicked(target.href)) sendEvent('outbound_click', { host: target.hostname }, 1);
   },
 
   setEcommerceView(sku, name, _category, price) {

@@ -134,6 +134,11 @@ func TestMatomoPackagesChromium(t *testing.T) {
 		},
 		{name: "matomo-tracker-react", page: react(attributes), before: until, do: loaded, click: "button", want: []string{viewOfPage, event}},
 		{
+			// The package and the script see the same click.
+			name: "matomo-tracker-react, link", page: react(attributes), pause: time.Second, click: "b",
+			want: []string{viewOfPage, `event /page outbound_click {"host":"other.test"}`},
+		},
+		{
 			name: "vue-matomo", page: vue(attributes), pause: time.Second, do: `router.push("/next?secret#secret")`,
 			want: []string{viewOfPage, "view /next"},
 		},

@@ -8,19 +8,27 @@ const { url, site } = app.dataset;
 
 function Page() {
   const matomo = useMatomo();
-  window.matomo = matomo;
+  // It calls trackLink for clicks on outbound links.
+  matomo.enableLinkTracking();
   useEffect(() => matomo.trackPageView(), []);
   return (
-    <button onClick={() => matomo.trackEvent({ category: 'Signup Button!', action: 'click', name: 'head', value: 3 })}>
-      Go
-    </button>
+    <>
+      <button
+        onClick={() => matomo.trackEvent({ category: 'Signup Button!', action: 'click', name: 'head', value: 3 })}
+      >
+        Go
+      </button>
+      <a href="http://other.test/x?secret" onClick={(click) => click.preventDefault()}>
+        <b>Away</b>
+      </a>
+    </>
   );
 }
 
+const heartBeat = { active: true, seconds: 10 };
+const instance = createInstance({ urlBase: url, siteId: Number(site), heartBeat, linkTracking: false });
 createRoot(app).render(
-  <MatomoProvider
-    value={createInstance({ urlBase: url, siteId: Number(site), heartBeat: { active: true, seconds: 10 } })}
-  >
+  <MatomoProvider value={instance}>
     <Page />
   </MatomoProvider>,
 );
