@@ -69,16 +69,17 @@ func schemaAt(keys ...string) *jsonschema.Schema {
 }
 
 // Path returns the path in the document that matches the path of a request, or "" without a match.
-func Path(requested string) string {
+// Of several, the one with the fewest parameters matches.
+func Path(requested string) (found string) {
 	if document().Paths.Value(requested) != nil {
 		return requested
 	}
 	for path, pattern := range templates() {
-		if pattern.MatchString(requested) {
-			return path
+		if pattern.MatchString(requested) && (found == "" || strings.Count(path, "{") < strings.Count(found, "{")) {
+			found = path
 		}
 	}
-	return ""
+	return found
 }
 
 // Paths returns the paths of the document, each with the methods that it lists.
@@ -114,9 +115,11 @@ var templates = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return patterns
 })
 
-// valuesOf returns a pattern of the values of a parameter: of its schema, if that has one.
+// valuesOf returns a pattern of the values of a parameter. They have no point, unless its schema
+// permits one.
 func valuesOf(item *openapi3.PathItem, name string) string {
-	if p := item.Parameters.GetByInAndName("path", name); p != nil && p.Schema.Value.Pattern != "" {
+	p := item.Parameters.GetByInAndName("path", name)
+	if p != nil && strings.Contains(p.Schema.Value.Pattern, `\.`) {
 		return strings.Trim(p.Schema.Value.Pattern, "^$")
 	}
 	return `[^/.]+`
