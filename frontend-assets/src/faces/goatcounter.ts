@@ -58,13 +58,13 @@ const install = (): void => {
   const claimed = claim();
   if (!claimed && window.goatcounter?.count) return;
 
-  const settings: Settings = JSON.parse(attributes.goatcounterSettings || '{}');
+  const settings = guard(JSON.parse)(attributes.goatcounterSettings || '{}') as Settings;
   const goatcounter = (window.goatcounter = Object.assign(window.goatcounter || ({} as GoatCounter), settings));
 
   /** Returns what the page says now, what its settings say, or the default. */
   const choose = (variables: Variables, key: 'path' | 'referrer', original: string | null): string | null => {
     const choice = variables[key] === undefined ? goatcounter[key] : variables[key];
-    return typeof choice === 'function' ? choice(original) : choice === undefined ? original : choice;
+    return typeof choice === 'function' ? choice(original || document.referrer) : choice === undefined ? original : choice;
   };
 
   /** Reads what the page says now, and its settings otherwise. undefined: nothing is sent. */

@@ -32,7 +32,7 @@ interface Settings {
 /** A page view or event in Plausible's words. */
 interface Payload {
   n: unknown;
-  u: string;
+  u: string | undefined;
   d: string | undefined;
   r: string | null;
   p: unknown;
@@ -130,7 +130,7 @@ const install = (): void => {
       changed && {
         ...original,
         e: changed.n !== pageview && changed.n,
-        p: pathOf(changed.u),
+        p: changed.u ? pathOf(changed.u) : original.p,
         r: changed.r && stripQuery(changed.r),
         m: changed.p,
       }
@@ -191,7 +191,7 @@ const install = (): void => {
 
   // A script with the key in its name, or without a domain, waits for init, as Plausible's does. A
   // page without init was written for the older one.
-  if (stub?.o || (domain && !fileKey)) begin(stub?.o);
+  if (stub?.o || (!fileKey && (domain || document.readyState === 'complete'))) begin(stub?.o);
   else if (!fileKey) listen(window, 'load', () => begin());
 };
 

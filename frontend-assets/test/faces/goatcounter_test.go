@@ -39,9 +39,14 @@ func TestGoatCounterChromium(t *testing.T) {
 			name: "path by a function", page: goatcounter(""), before: `window.goatcounter = {path: (path) => path + "/in"}`,
 			do: `history.pushState(0, "", "/next"), goatcounter.count({path: "/x"})`, want: []string{"view /page/in", "view /next/in", "view /x manual"},
 		},
+		{
+			name: "referrer by a function", page: goatcounter(""), before: `window.goatcounter = {referrer: (from) => seen = from + "x"}`,
+			do: `seen === "x" || Promise.reject(seen)`, want: []string{viewOfPage},
+		},
 		{name: "path that is null", page: goatcounter(""), before: `window.goatcounter = {path: () => null}`, do: `goatcounter.count()`},
 		{
-			name: "settings that are no JSON", page: settings(`{path}`), do: `window.goatcounter && goatcounter.count && goatcounter.count()`,
+			name: "settings that are no JSON", page: settings(`{path}`), do: `goatcounter.count({path: "/in"})`,
+			want: []string{viewOfPage, "view /in manual"},
 		},
 		{
 			name: "frame", page: framed(""), want: []string{viewOfPage},

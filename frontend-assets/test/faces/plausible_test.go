@@ -48,6 +48,11 @@ func plausibleTags() []row {
 			page: fmt.Sprintf(`%s<script src="%s/js/script.js"></script>`, plausibleStub, keyFolder),
 			do:   `plausible.init({autoCapturePageviews: false}), plausible("signup")`, want: []string{viewOfPage, "event /page signup"},
 		},
+		{
+			name: "key in the address, no domain, after the page", path: "/" + siteKey + "/api/event", want: []string{viewOfPage},
+			do: fmt.Sprintf(`new Promise((done) => document.head.append(Object.assign(document.createElement("script"),
+				{src: "%s/js/script.js", onload: done})))`, keyFolder),
+		},
 		{name: "key in the file's name", page: plausibleKeyed(`plausible.init()`), want: []string{viewOfPage}},
 		{name: "init after the script", page: plausibleKeyed(``), do: `plausible.init(), plausible.init()`, want: []string{viewOfPage}},
 		{name: "no init", page: plausibleKeyed(``), do: `plausible("signup")`},
@@ -123,6 +128,10 @@ func plausibleOptions() []row {
 				return {...payload, n: payload.n === "x" ? "signup" : payload.n, u: payload.u + "/edited?secret", p: {n: 1}};
 			}})`),
 			do: `plausible("drop"), plausible("x")`, want: []string{"view /page/edited", `event /page/edited/edited signup {"n":1}`},
+		},
+		{
+			name: "transformRequest without an address", page: plausibleKeyed(`plausible.init({transformRequest: ({n}) => ({n})})`),
+			do: `plausible("signup", {props: {a: 1}})`, want: []string{viewOfPage, "event /page signup"},
 		},
 		{
 			name: "transformRequest that throws", page: plausibleKeyed(`plausible.init({transformRequest: () => { throw 1 }})`),
