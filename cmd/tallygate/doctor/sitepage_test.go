@@ -42,21 +42,51 @@ func TestReadPage(t *testing.T) {
 		withIDs = "01234567-89ab-cdef-0123-456789abcdef" // pageKey in the shape of a UUID
 	)
 	for name, test := range map[string]struct{ page, script, key, calls string }{
-		"our tag":           {`<script defer src="` + server + `/svc.js" data-site="` + pageKey + `"></script>`, server + "/svc.js", pageKey, ""},
-		"a version":         {`<script src=` + server + `/svc.0123456789ab.js data-site=` + pageKey + `></script>`, server + "/svc.0123456789ab.js", pageKey, ""},
-		"of the website":    {`<SCRIPT SRC="/x/app.js" DATA-SITE="` + pageKey + `"></SCRIPT>`, "http://shop.example/x/app.js", pageKey, ""},
-		"a folder's hash":   {`<script src="/` + otherKey + `/app.js" data-site="` + pageKey + `"></script>`, "http://shop.example/" + otherKey + "/app.js", pageKey, ""},
-		"without protocol":  {`<script src="//stats.example/svc.js" data-site='` + pageKey + `'></script>`, server + "/svc.js", pageKey, ""},
-		"in a tag manager":  {`<script>s.src = '` + server + `/svc.js'; s.setAttribute('data-site', '` + pageKey + `');</script>`, server + "/svc.js", pageKey, ""},
-		"Umami":             {`<script defer src="` + server + `/script.js" data-website-id="` + pageKey + `"></script>`, server + "/script.js", pageKey, ""},
-		"Umami, a UUID":     {`<script src="` + server + `/umami.js" data-website-id="` + withIDs + `"></script>`, server + "/umami.js", pageKey, ""},
-		"Umami, no key":     {`<script src="` + server + `/script.js" data-website-id="shop"></script>`, server + "/script.js", "", ""},
-		"Umami, old id":     {`<script src="` + below + `/script.js" data-website-id="` + otherKey + `"></script>`, below + "/script.js", pageKey, ""},
-		"Umami, another":    {`<script src="/u.js" data-website-id="` + pageKey + `" data-host-url="/x/"></script>`, "http://shop.example/u.js", pageKey, "/x/api/send"},
-		"Plausible":         {`<script defer data-domain="shop.example" src="` + below + `/js/script.js"></script>`, below + "/js/script.js", pageKey, ""},
-		"Plausible, list":   {`<script data-domain="shop.example,` + pageKey + `" src="` + server + `/js/script.hash.js"></script>`, server + "/js/script.hash.js", pageKey, ""},
-		"Plausible, pa":     {`<script async src="` + server + `/js/pa-` + pageKey + `.js"></script>`, server + "/js/pa-" + pageKey + ".js", pageKey, ""},
-		"Plausible, no key": {`<script data-domain="shop.example" src="` + server + `/js/plausible.js"></script>`, server + "/js/plausible.js", "", ""},
+		"our tag": {`<script defer src="` + server + `/svc.js" data-site="` + pageKey + `"></script>`, server + "/svc.js", pageKey, ""},
+		"a version": {
+			page:   `<script src=` + server + `/svc.0123456789ab.js data-site=` + pageKey + `></script>`,
+			script: server + "/svc.0123456789ab.js", key: pageKey,
+		},
+		"of the website": {`<SCRIPT SRC="/x/app.js" DATA-SITE="` + pageKey + `"></SCRIPT>`, "http://shop.example/x/app.js", pageKey, ""},
+		"a folder's hash": {
+			page:   `<script src="/` + otherKey + `/app.js" data-site="` + pageKey + `"></script>`,
+			script: "http://shop.example/" + otherKey + "/app.js", key: pageKey,
+		},
+		"without protocol": {`<script src="//stats.example/svc.js" data-site='` + pageKey + `'></script>`, server + "/svc.js", pageKey, ""},
+		"in a tag manager": {
+			page:   `<script>s.src = '` + server + `/svc.js'; s.setAttribute('data-site', '` + pageKey + `');</script>`,
+			script: server + "/svc.js", key: pageKey,
+		},
+		"Umami": {
+			page:   `<script defer src="` + server + `/script.js" data-website-id="` + pageKey + `"></script>`,
+			script: server + "/script.js", key: pageKey,
+		},
+		"Umami, a UUID": {`<script src="` + server + `/umami.js" data-website-id="` + withIDs + `"></script>`, server + "/umami.js", pageKey, ""},
+		"Umami, no key": {`<script src="` + server + `/script.js" data-website-id="shop"></script>`, server + "/script.js", "", ""},
+		"Umami, old id": {
+			page:   `<script src="` + below + `/script.js" data-website-id="` + otherKey + `"></script>`,
+			script: below + "/script.js", key: pageKey,
+		},
+		"Umami, another": {
+			page:   `<script src="/u.js" data-website-id="` + pageKey + `" data-host-url="/x/"></script>`,
+			script: "http://shop.example/u.js", key: pageKey, calls: "/x/api/send",
+		},
+		"Plausible": {
+			page:   `<script defer data-domain="shop.example" src="` + below + `/js/script.js"></script>`,
+			script: below + "/js/script.js", key: pageKey,
+		},
+		"Plausible, list": {
+			page:   `<script data-domain="shop.example,` + pageKey + `" src="` + server + `/js/script.hash.js"></script>`,
+			script: server + "/js/script.hash.js", key: pageKey,
+		},
+		"Plausible, pa": {
+			page:   `<script async src="` + server + `/js/pa-` + pageKey + `.js"></script>`,
+			script: server + "/js/pa-" + pageKey + ".js", key: pageKey,
+		},
+		"Plausible, no key": {
+			page:   `<script data-domain="shop.example" src="` + server + `/js/plausible.js"></script>`,
+			script: server + "/js/plausible.js", key: "",
+		},
 		"Plausible, calls": {
 			`<script data-domain="shop.example" data-api="` + below + `/api/event" src="/js/script.js"></script>`,
 			"http://shop.example/js/script.js", pageKey, below + "/api/event",

@@ -27,7 +27,10 @@ func TestGoatCounterChromium(t *testing.T) {
 		},
 		{name: "second copy", page: goatcounter("") + goatcounter(""), want: []string{viewOfPage}},
 		{name: "routes", page: goatcounter(""), do: `history.pushState(0, "", "/next?secret")`, want: []string{viewOfPage, "view /next"}},
-		{name: "Do Not Track", page: goatcounter(""), before: `Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`, do: `goatcounter.count()`},
+		{
+			name: "Do Not Track", page: goatcounter(""),
+			before: `Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`, do: `goatcounter.count()`,
+		},
 
 		{
 			name: "no_onload", page: settings(`{"no_onload": true}`), do: `history.pushState(0, "", "/next"), goatcounter.count()`,
@@ -57,7 +60,10 @@ func TestGoatCounterChromium(t *testing.T) {
 			do: `new Promise((done) => { const check = () => frames[0].sent ? done() : setTimeout(check, 5); check() })`,
 		},
 
-		{name: "count()", page: goatcounter(""), pause: 1500 * time.Millisecond, do: `goatcounter.count()`, want: []string{viewOfPage, "view /page manual"}},
+		{
+			name: "count()", page: goatcounter(""), pause: 1500 * time.Millisecond, do: `goatcounter.count()`,
+			want: []string{viewOfPage, "view /page manual"},
+		},
 		{
 			name: "count(path)", page: goatcounter(""), do: `goatcounter.count({path: "/in?secret", title: "Secret"})`,
 			want: []string{viewOfPage, "view /in manual"},

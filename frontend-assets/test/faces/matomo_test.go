@@ -54,7 +54,11 @@ func matomoInstallations() []row {
 			do: `Matomo.initialized && Piwik.getTracker().trackPageView() === "" && Matomo.getAsyncTracker().trackEvent("signup", "go") === ""
 				&& Matomo.getTracker().getVisitorId() === "" || Promise.reject()`,
 		},
-		{name: "tracker as the result of a promise", page: matomo(``), do: `Promise.resolve(Matomo.getTracker()).then((tracker) => { tracker.trackPageView() })`, want: []string{viewOfPage}},
+		{
+			name: "tracker as the result of a promise", page: matomo(``),
+			do:   `Promise.resolve(Matomo.getTracker()).then((tracker) => { tracker.trackPageView() })`,
+			want: []string{viewOfPage},
+		},
 		{
 			name: "getTracker with address and site", path: "/matomo.php", want: []string{viewOfPage},
 			page: fmt.Sprintf(`<script src="%s/matomo.js"></script>`, dataOrigin),
@@ -89,7 +93,10 @@ func matomoCommands() []row {
 			name: "trackEvent", page: matomo(trackPage), do: pushes(`["trackEvent", "Signup Button!", "click", "head", 3]`),
 			want: []string{viewOfPage, `event /page signup_button {"action":"click","name":"head","value":3}`},
 		},
-		{name: "trackGoal", page: matomo(trackPage), do: pushes(`["trackGoal", 1, 9.5]`), want: []string{viewOfPage, `event /page goal_1 {"value":9.5}`}},
+		{
+			name: "trackGoal", page: matomo(trackPage), do: pushes(`["trackGoal", 1, 9.5]`),
+			want: []string{viewOfPage, `event /page goal_1 {"value":9.5}`},
+		},
 		{
 			name: "trackSiteSearch", page: matomo(trackPage), do: pushes(`["trackSiteSearch", "shoes", "category", 3]`),
 			want: []string{viewOfPage, `event /page site_search {"term":"shoes"}`},

@@ -315,7 +315,10 @@ func (s *shop) run(t *testing.T, path string, rows []row) {
 			slices.Sort(got)
 			slices.Sort(row.want)
 			if !slices.Equal(got, row.want) {
-				t.Errorf("stored\n  %s\nwant\n  %s\nafter %v\nconsole %v", strings.Join(got, "\n  "), strings.Join(row.want, "\n  "), messages, page.Console())
+				t.Errorf(
+					"stored\n  %s\nwant\n  %s\nafter %v\nconsole %v", strings.Join(got, "\n  "),
+					strings.Join(row.want, "\n  "), messages, page.Console(),
+				)
 			}
 
 			want := path
