@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// faces lists the scripts that stand in for those of other analytics products, by path. All of them
-// exist below the folder of a site key, too: such a script sends its messages to the same folder.
+// faces lists the scripts that take the place of other products' scripts for analytics, by path. All
+// of them exist below the folder of a site key, too, and then send their messages to that folder.
 var faces = map[string]*file{
 	"/script.js":       umamiFace,
 	"/umami.js":        umamiFace,

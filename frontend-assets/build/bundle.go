@@ -64,8 +64,8 @@ var assets = []asset{
 	{Entry: "src/console/console.css", Out: "console/console.css", Budget: 8 << 10, Console: true},
 }
 
-// facesTag is the tag module of the faces: the scripts that stand in for those of other analytics
-// products.
+// facesTag is the tag module of the faces: scripts in the place of other products' scripts for
+// analytics.
 const facesTag = "src/faces/tag.ts"
 
 // widget lists the captcha's script and all files that it may load. The stylesheet is not among

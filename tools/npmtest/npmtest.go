@@ -39,8 +39,8 @@ func Script(t testing.TB, folder, page string, addresses ...string) string {
 	return "<script>" + strings.ReplaceAll(text, "</script", `<\/script`) + "</script>"
 }
 
-// Folder returns the absolute path of a folder whose packages are installed. Without them the test
-// is skipped, or failed in CI.
+// Folder returns the absolute path of a folder with installed packages. Without them the test is
+// skipped, or failed in CI.
 func Folder(t testing.TB, folder string) string {
 	t.Helper()
 

@@ -54,7 +54,7 @@ let route = /.^/;
 let last = Promise.resolve<unknown>(0);
 
 /**
- * Runs a step after all earlier ones, of which some wait: for a filter of the page that returns a
+ * Runs a step after all earlier ones. Some steps wait: for a filter of the page that returns a
  * promise, for a hash, or for a prerendered page to be shown. Otherwise an event could overtake its
  * page view. Returns a promise that resolves after the step, even if it fails.
  */

@@ -113,7 +113,7 @@ const install = (): void => {
   callAt(attributes.goatcounter || goatcounter.endpoint || tag!.src.replace(/\.js\b.*/, ''));
   readTag(tag);
   start(!goatcounter.no_onload, frame(goatcounter), (original) => {
-    // The page view at load and those of routes have the path that the page's settings name.
+    // An automatic page view, at load or of a route, has the path that the page's settings name.
     if (original.e || original.x) return original;
     const given = read();
     return given && { ...original, ...given };

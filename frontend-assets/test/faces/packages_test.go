@@ -151,7 +151,7 @@ const counted = `for (const [object, name] of [[window, "fetch"], [XMLHttpReques
 	object[name] = new Proxy(object[name], { apply(...call) { sent++; return Reflect.apply(...call) } });`
 
 // TestOwnCodePackagesChromium runs the packages that contain Plausible's code. Their messages have
-// whole addresses, of which the server stores the path.
+// whole addresses. The server stores the paths.
 func TestOwnCodePackagesChromium(t *testing.T) {
 	s := newShop(t)
 	path := "/" + siteKey + "/api/event"

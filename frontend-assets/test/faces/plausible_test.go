@@ -15,7 +15,7 @@ func plausible(file, attributes string) string {
 const plausibleStub = `<script>window.plausible = window.plausible || function () { (plausible.q = plausible.q || []).push(arguments) };
 	plausible.init = plausible.init || function (options) { plausible.o = options || {} };</script>`
 
-// plausibleKeyed returns the tag whose file has the site key in its name, with the snippet.
+// plausibleKeyed returns the snippet and a tag with the site key in the file's name.
 func plausibleKeyed(call string) string {
 	return fmt.Sprintf(`%s<script>%s</script><script async src="%s/js/pa-%s.js"></script>`, plausibleStub, call, dataOrigin, siteKey)
 }

@@ -39,7 +39,7 @@ func TestEqualRowsChromium(t *testing.T) {
 				want = got
 			}
 			if got != want {
-				t.Errorf("rows\n%s\nwant those of svc.js\n%s", got, want)
+				t.Errorf("rows\n%s\nwant the rows of svc.js\n%s", got, want)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-// Package faces_test tests the scripts that stand in for those of other analytics products: in
+// Package faces_test tests the scripts in the place of other products' scripts for analytics: in
 // Chromium, with the real data plane, to the stored rows.
 package faces_test
 
@@ -214,7 +214,7 @@ func (s *shop) pause(d time.Duration) {
 func (s *shop) messages() []exchange {
 	s.t.Helper()
 
-	// A page whose time in view is sent has nothing to send when it is left.
+	// After this event the page has nothing to send when it is left.
 	var sent int
 	s.page.Eval(`new Promise((done) => setTimeout(() => {
 		dispatchEvent(new Event("pagehide"));

@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-// TestStoredPrerenderedFacesChromium prerenders a page with each of the scripts that stand in for
-// those of other analytics products. Such a page counts when it is shown, with the events before.
+// TestStoredPrerenderedFacesChromium prerenders a page with each of the scripts in the place of
+// other products' scripts for analytics. Such a page counts when it is shown, with the events before.
 func TestStoredPrerenderedFacesChromium(t *testing.T) {
 	tags := map[string]string{
 		"umami":     `<script src="%[1]s/script.js" data-website-id="%[2]s"></script><script>umami.track("signup")</script>`,

@@ -1,4 +1,4 @@
-// A page with vue-matomo and a router, whose routes it counts.
+// A page with vue-matomo, which counts the routes of a router.
 import { createApp, h } from 'vue';
 import { createRouter, createWebHistory, RouterView } from 'vue-router';
 import VueMatomo from 'vue-matomo';
