@@ -115,12 +115,20 @@ var templates = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return patterns
 })
 
-// valuesOf returns a pattern of the values of a parameter. They have no point, unless its schema
-// permits one.
+// valuesOf returns a pattern of a parameter's values: the values or the pattern of its schema, if it
+// lists values or permits points, and otherwise texts without a point.
 func valuesOf(item *openapi3.PathItem, name string) string {
 	p := item.Parameters.GetByInAndName("path", name)
-	if p != nil && strings.Contains(p.Schema.Value.Pattern, `\.`) {
-		return strings.Trim(p.Schema.Value.Pattern, "^$")
+	if p == nil {
+		return `[^/.]+`
 	}
-	return `[^/.]+`
+
+	schema := p.Schema.Value
+	if strings.Contains(schema.Pattern, `\.`) {
+		return strings.Trim(schema.Pattern, "^$")
+	}
+	if len(schema.Enum) == 0 {
+		return `[^/.]+`
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(schema.Enum), " ", "|"), "[]")
 }
