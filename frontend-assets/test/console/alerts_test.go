@@ -46,7 +46,7 @@ func TestAlertsChromium(t *testing.T) {
 	p.fill("Kind", "WEBHOOK")
 	p.fill("Name", "ops")
 	p.fill("URL", "http://127.0.0.1/alerts")
-	p.check("Few page views")
+	p.check("Traffic drop")
 	p.fill("From", "22:00")
 	p.press("Add channel")
 	p.see("Enter both times, or neither.")
@@ -101,7 +101,7 @@ func TestAlertsChromium(t *testing.T) {
 	p.click(`document.querySelector('dialog [name=QUOTA]')`)
 	p.press("Save")
 	p.WaitFor(`!document.querySelector('dialog') && document.activeElement.textContent === 'Edit'`)
-	p.see("Few page views, Quota, Summary of each week")
+	p.see("Traffic drop, Quota, Summary of each week")
 	want.Name, want.Weekly, want.Events = "on duty", true, []string{"TRAFFIC_DROP", "QUOTA"}
 	s.wantChannel(id, want)
 

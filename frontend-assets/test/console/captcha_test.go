@@ -50,17 +50,17 @@ func TestCaptchaChromium(t *testing.T) {
 	}
 
 	// A wrong policy names its field; a valid one is in force for the next challenge.
-	p.fill("Work of a usual challenge, in seconds", "2")
-	p.fill("Most work, in seconds", "1")
-	p.press("Save work and automation")
+	p.fill("Normal solving time (seconds)", "2")
+	p.fill("Longest solving time (seconds)", "1")
+	p.press("Save protection")
 	p.WaitFor("document.activeElement.name === 'maxSeconds' && document.activeElement.ariaInvalid === 'true'")
-	p.fill("Work of a usual challenge, in seconds", "0.002")
-	p.fill("Most work, in seconds", "0.5")
-	p.fill("Browsers that say that they are automated", "ALLOW")
-	p.press("Save work and automation")
+	p.fill("Normal solving time (seconds)", "0.002")
+	p.fill("Longest solving time (seconds)", "0.5")
+	p.fill("Declared bots", "ALLOW")
+	p.press("Save protection")
 	p.see("Now 6,000 hashes")
 	p.see("Now 1,500,000 hashes")
-	p.click("[...document.querySelectorAll('summary')].find(e => e.textContent === 'What the work costs')")
+	p.click("[...document.querySelectorAll('summary')].find(e => e.textContent === 'What solving costs')")
 	p.see("A million solutions on a graphics card")
 	p.look("captcha-policy")
 

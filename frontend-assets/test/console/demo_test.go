@@ -51,7 +51,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.see("Last 30 days")
 	p.WaitFor(`document.querySelectorAll('.columns section:last-child tbody tr').length >= 29`)
 	p.look("usage")
-	p.press("Rejected calls")
+	p.press("Refused calls")
 	p.see("unknown_event")
 	p.look("rejections-demo")
 
@@ -106,7 +106,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	reader.WaitFor(`document.activeElement.name === 'password' && document.activeElement.ariaInvalid === 'true'`)
 	reader.fill("Password", "a long secret")
 	reader.press("Open the report")
-	reader.see("You are reading a shared report of " + demo.Domain)
+	reader.see("Shared report of " + demo.Domain)
 	reader.WaitFor(fmt.Sprintf("document.title === %q", "Demo shop · Tallygate"))
 	reader.look("shared")
 	reader.clean(s)
@@ -166,7 +166,7 @@ func TestDemoPagesChromium(t *testing.T) {
 
 	// The chosen funnel stands in the URL.
 	p.Goto(s.Origin + "/sites/" + siteID + "?events=funnel")
-	p.see("visitors made all steps")
+	p.see("visitors completed all steps")
 	p.fill("Funnel", p.Text("[...document.querySelectorAll('.choice option')].find(o => o.text === 'Reading').value"))
 	p.WaitFor("location.search.includes('&funnel=')")
 	p.see("1. /guide/*")

@@ -110,7 +110,7 @@ const first = async () => {
   location.assign('/share?period=today' + new URL((await wait('link', address)).textContent).hash);
 };
 const shared = async () => {
-  await see('You are reading a shared report of shop.localhost');
+  await see('Shared report of shop.localhost');
   await wait('2 page views', () => document.querySelectorAll('.totals strong')[2]?.textContent === '2');
   await report('done');
 };

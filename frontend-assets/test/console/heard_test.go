@@ -102,7 +102,7 @@ func TestFilterDialogChromium(t *testing.T) {
 	p.WaitFor(fmt.Sprintf("location.href === %q", page))
 
 	p.press("Filter")
-	p.fill("What", "PROPERTY")
+	p.fill("Filter by", "PROPERTY")
 	p.WaitFor("[..." + labelled("Event") + ".options].some(o => o.value === 'purchase')")
 	p.WaitFor("[..." + labelled("Property") + ".options].some(o => o.value === 'item_id')")
 	p.look("figures-filter-property")
@@ -111,7 +111,7 @@ func TestFilterDialogChromium(t *testing.T) {
 
 	// No value is a choice of its own.
 	p.press("Filter")
-	p.fill("What", "CHANNEL")
+	p.fill("Filter by", "CHANNEL")
 	p.choose("document.querySelectorAll('dialog select')[1]", "IS_NOT_NONE")
 	p.press("Add the filter")
 	p.see("Channel is not (none)")

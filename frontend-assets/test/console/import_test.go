@@ -226,7 +226,7 @@ func TestImportRefusalChromium(t *testing.T) {
 	id, key := s.createSite("example.com", "Example")
 	s.importPlausible(key)
 	p := s.openSignedIn("/sites/" + id + "/import")
-	p.see("by a command")
+	p.see("on the server")
 	p.startImport("UMAMI", absolute(t, "umami.csv"))
 	p.see("The import from Plausible already has Feb 1, 2026 to Feb 4, 2026. Undo it, or choose other days below.")
 
@@ -235,7 +235,7 @@ func TestImportRefusalChromium(t *testing.T) {
 	const refusal = "Der Import aus Plausible hat die Tage 01.02.2026 bis 04.02.2026 schon. " +
 		"Machen Sie ihn rückgängig, oder wählen Sie unten andere Tage."
 	p.see(refusal)
-	p.see("durch ein Kommando")
+	p.see("auf dem Server")
 	p.WaitFor(`document.querySelector('[name=source]').value === 'UMAMI'`)
 
 	// The form is the same one after a refusal, and nothing is announced in addition to the box.
@@ -255,6 +255,6 @@ func TestImportRefusalChromium(t *testing.T) {
 	testkit.NoError(t, dbtest.Exec(d, "UPDATE report_imports SET created_by = 1000000"))
 	p.Goto(p.Text("location.href"))
 	p.see("Importiert")
-	p.WaitFor(`document.querySelector('[aria-label=Importe] tbody') && !document.body.innerText.includes('durch ein Kommando')`)
+	p.WaitFor(`document.querySelector('[aria-label=Importe] tbody') && !document.body.innerText.includes('auf dem Server')`)
 	p.clean(s)
 }

@@ -149,13 +149,13 @@ func TestJourneysChromium(t *testing.T) {
 	reader.Goto(s.Origin + "/share" + period + "&journey=/&f=browser:is_not:Chrome#" + token)
 	reader.see("136 visits with /, and the pages after it")
 	reader.Goto(s.Origin + "/share" + period + "&journey=/nowhere&f=browser:is_not:Chrome#" + token)
-	reader.see("Fewer visitors than are shown had /nowhere with these filters.")
+	reader.see("Too few visitors to show.")
 	reader.clean(s)
 
 	// German, on a narrow screen.
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
 	for path, text := range map[string]string{
-		"?period=91d&events=cohort": "Erster Besuch in der Woche ab", "?period=91d&journey=/": "Was danach kam",
+		"?period=91d&events=cohort": "Erster Besuch in der Woche ab", "?period=91d&journey=/": "Danach",
 	} {
 		p.Do(chromedp.EmulateViewport(320, 800))
 		p.Goto(s.Origin + "/sites/" + id + path)

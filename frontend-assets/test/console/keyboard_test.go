@@ -203,7 +203,7 @@ func TestKeyboardChromium(t *testing.T) {
 	k.Eval("history.back()", nil)
 	k.WaitFor("location.search === '?period=today'")
 	k.Goto(s.Origin + "/")
-	k.see("2 hits")
+	k.see("2 page views and events")
 	k.keys(kb.Tab)
 	k.WaitFor("document.activeElement.className === 'skip'")
 	k.keys(kb.Enter)
@@ -261,7 +261,7 @@ func TestKeyboardReportChromium(t *testing.T) {
 	k.reach("document.querySelectorAll('dialog select')[1]")
 	k.keys(kb.ArrowDown)
 	k.WaitFor("document.activeElement.value === 'IS_NOT'")
-	k.enter("Values, one on each line: one of them must match", "/kettle")
+	k.enter("Values, one per line: any of them may match", "/kettle")
 	k.use("Add the filter")
 	k.WaitFor("location.search === '?period=today&f=page:is_not:/kettle' && !document.querySelector('dialog')")
 
@@ -294,7 +294,7 @@ func (k keyboard) sharesReport(s *service) {
 	address := k.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)
 
 	reader := keyboard{s.open(strings.TrimPrefix(address, s.Origin))}
-	reader.see("You are reading a shared report of shop.localhost")
+	reader.see("Shared report of shop.localhost")
 	reader.WaitFor(total(2) + " !== undefined")
 	reader.keys("d")
 	reader.WaitFor("location.search.includes('period=today')")

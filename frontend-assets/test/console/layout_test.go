@@ -41,7 +41,7 @@ func TestHiddenNoticesChromium(t *testing.T) {
 
 	// One quiet line before the figures, and the dots that lead to the same page.
 	p := s.openSignedIn("/sites/" + id)
-	p.see("1 call was rejected in the last 7 days")
+	p.see("1 call was refused in the last 7 days")
 	p.WaitFor(attention + ".offsetHeight <= 36 && " + attention + ".textContent.endsWith('×')")
 	p.WaitFor(marks + " === 'Settings'")
 	p.look("attention")
@@ -59,11 +59,11 @@ func TestHiddenNoticesChromium(t *testing.T) {
 	other.WaitFor(total(2) + " === '1' && !" + attention)
 	other.WaitFor(marks + " === 'Settings'")
 	other.press("Settings")
-	other.WaitFor(marks + " === 'Settings,Rejected calls'")
+	other.WaitFor(marks + " === 'Settings,Refused calls'")
 	if got := other.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); got != `["",{},{}]` {
 		t.Errorf("stored: %s", got)
 	}
-	other.press("Rejected calls")
+	other.press("Refused calls")
 	other.see("domain_not_allowed")
 	other.clean(s)
 
@@ -73,8 +73,8 @@ func TestHiddenNoticesChromium(t *testing.T) {
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
 	testkit.NoError(t, dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 1"))
 	p.Goto(s.Origin + "/sites/" + id)
-	p.see("2 calls were rejected in the last 7 days")
-	p.see("This month’s quota is used up: page views and events are refused until")
+	p.see("2 calls were refused in the last 7 days")
+	p.see("This month’s quota is used up: new page views and events are refused until")
 	p.look("attention-quota")
 	p.Do(chromedp.EmulateViewport(320, 800))
 	p.WaitFor(sideways + " === ''")
@@ -91,7 +91,7 @@ func TestHiddenNoticesChromium(t *testing.T) {
 	reject()
 	s.await(id, 1)
 	p.Goto(s.Origin + "/sites/" + id)
-	p.see("1 call was rejected in the last 7 days")
+	p.see("1 call was refused in the last 7 days")
 	p.clean(s)
 }
 
@@ -149,14 +149,14 @@ func TestSiteTabsChromium(t *testing.T) {
 	k.WaitFor(current + " === 'Settings page' && " + heading + " === 'General'")
 
 	// Each page has its place in the list, which does not move.
-	const want = "General,Installation,Events,Rejected calls,Usage,Notes, segments, funnels,Sharing,Export,Import,Webhooks,Alerts and mails"
+	const want = "General,Installation,Events,Refused calls,Usage,Notes, segments, funnels,Sharing,Export,Import,Webhooks,Alerts and mails"
 	if got := k.Text(entries); got != want {
 		t.Errorf("the pages are %s, want %s", got, want)
 	}
 	const top = "String(document.querySelector('.pages').getBoundingClientRect().top)"
 	place := k.Text(top)
 	for _, page := range [][2]string{
-		{"install", "Installation"}, {"events", "Events"}, {"rejections", "Rejected calls"}, {"usage", "Usage"},
+		{"install", "Installation"}, {"events", "Events"}, {"rejections", "Refused calls"}, {"usage", "Usage"},
 		{"saved", "Notes, segments, funnels"}, {"sharing", "Sharing"}, {"export", "Export"}, {"import", "Import"},
 		{"webhooks", "Webhooks"}, {"alerts", "Alerts and mails"},
 	} {

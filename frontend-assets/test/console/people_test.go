@@ -62,7 +62,7 @@ func TestPeopleChromium(t *testing.T) {
 	guest.Goto(s.Origin + "/tokens")
 	guest.see("You have no API tokens.")
 	guest.fill("Name", "guest's script")
-	guest.fill("Life", "30")
+	guest.fill("Expires after", "30")
 	guest.check("blog.localhost")
 	guest.press("Create a token")
 	guest.press("I have copied it")

@@ -71,7 +71,7 @@ func TestFirstDayChromium(t *testing.T) {
 	s, id := siteWithHit(t)
 	p := s.openSignedIn("/")
 	p.WaitFor(`document.querySelector('.week strong')?.title === '1'`)
-	p.see("Visitors in 7 days with today")
+	p.see("Visitors, last 7 days")
 
 	p.press("Kettle shop")
 	p.WaitFor(total(0) + " === '1'")
@@ -171,7 +171,7 @@ func TestAllTimeChromium(t *testing.T) {
 
 	p := s.openSignedIn("/sites/" + id + "?period=all&compare=previous")
 	p.WaitFor(total(0) + " === '42'")
-	p.WaitFor(compareMenu + ".disabled && " + compareMenu + ".innerText === 'Nothing before all time'")
+	p.WaitFor(compareMenu + ".disabled && " + compareMenu + ".innerText === 'No earlier data'")
 	p.WaitFor("document.querySelector('.chart .legend').innerText.includes('2012')")
 	p.look("figures-all-time")
 

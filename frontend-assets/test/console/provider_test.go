@@ -212,7 +212,7 @@ func TestProviderChromium(t *testing.T) {
 	k.enter("Roles by value of the claim", kb.Enter+"visitors"+kb.Enter)
 	k.enter("Current password", ownerPassword+kb.Enter)
 	k.WaitFor("document.activeElement.name === 'roles' && document.activeElement.ariaInvalid === 'true'")
-	k.see("Write one value a line, with = and OWNER, MEMBER or VIEWER.")
+	k.see("Write one value per line, with = and OWNER, MEMBER or VIEWER.")
 
 	// A domain whose record is gone.
 	testkit.NoError(t, dbtest.Exec(d, "UPDATE account_providers SET verified_at = 1, checked_at = 1, missing_since = 1"))

@@ -37,7 +37,7 @@ func (p *tab) reload() {
 // shared waits until the page shows a shared report at an address with so many page views.
 func (p *tab) shared(address string, pageviews int) {
 	p.t.Helper()
-	p.see("You are reading a shared report of shop.localhost")
+	p.see("Shared report of shop.localhost")
 	p.WaitFor(fmt.Sprintf("location.href === %q", address))
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(2), pageviews))
 }
@@ -129,15 +129,15 @@ func (p *tab) changesLink(s *service, token, locked string) {
 	p.WaitFor("document.activeElement.name === 'password' && document.activeElement.ariaInvalid === 'true'")
 	p.fill("Password", "the link's password")
 	p.press("Open the report")
-	p.see("You are reading a shared report of shop.localhost")
+	p.see("Shared report of shop.localhost")
 
 	// A reload does not ask again, but scripts can read nothing.
 	p.reload()
-	p.see("You are reading a shared report of shop.localhost")
+	p.see("Shared report of shop.localhost")
 	if stored := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); stored != `["",{},{}]` {
 		p.t.Errorf("stored: %s", stored)
 	}
 
 	p.Eval(fmt.Sprintf("location.hash = %q", token), nil)
-	p.see("You are reading a shared report of shop.localhost")
+	p.see("Shared report of shop.localhost")
 }

@@ -74,10 +74,10 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.see("It works: a hit arrived")
 	p.look("install-done")
 	p.press("Open the site")
-	p.see("1 call was rejected in the last 7 days")
+	p.see("1 call was refused in the last 7 days")
 	p.look("site")
-	p.press("1 call was rejected in the last 7 days")
-	p.see("Rejected by day")
+	p.press("1 call was refused in the last 7 days")
+	p.see("Refused by day")
 	p.look("rejections")
 
 	// Settings: an error at its field, then a change that a new visit shows.
@@ -212,7 +212,7 @@ func TestFirstSiteChromium(t *testing.T) {
 
 	// The list of sites, and the deletion, which asks for the domain.
 	p.press("Sites")
-	p.see("2 hits")
+	p.see("2 page views and events")
 	p.look("sites")
 	p.press("Kettle shop")
 	p.press("Settings")

@@ -102,7 +102,7 @@ func TestGermanChromium(t *testing.T) {
 	p.see("Die Seite liegt auf einer fremden Domain")
 	p.look("german")
 
-	p.fill("Farben", "dark")
+	p.fill("Darstellung", "dark")
 	p.WaitFor("document.documentElement.dataset.theme === 'dark' && localStorage.getItem('tallygate.theme') === 'dark'")
 	p.clean(s)
 }

@@ -48,7 +48,7 @@ func TestSumOfSitesChromium(t *testing.T) {
 	const cards = "[...document.querySelectorAll('.cards strong')].reduce((all, e) => all + Number(e.title), 0)"
 	p.WaitFor(fmt.Sprintf("%s === %d", cards, 3*(sites-1)))
 	p.WaitFor(fmt.Sprintf("%s.querySelectorAll('dd')[0].textContent === '%d'", section, 3*(sites-1)))
-	p.WaitFor(fmt.Sprintf("%s.querySelectorAll('dd')[1].textContent === '%d hits'", section, 3*(sites-1)))
+	p.WaitFor(fmt.Sprintf("%s.querySelectorAll('dd')[1].textContent === '%d page views and events'", section, 3*(sites-1)))
 	p.enter("document.querySelector('input[type=search]')", "s2")
 	p.WaitFor("document.querySelectorAll('.cards li').length === 3") // s2, s20 and s21
 	p.see("Sum of 3 sites")

@@ -62,7 +62,7 @@ func TestTypedValuesChromium(t *testing.T) {
 		p.Goto(report + days)
 		p.WaitFor(total(0) + " === '4'")
 		p.press("Filter")
-		p.fill("What", dimension)
+		p.fill("Filter by", dimension)
 		p.choose("document.querySelectorAll('dialog select')[1]", operator)
 		p.enter("document.querySelector('dialog textarea')", value)
 		p.press("Add the filter")
@@ -152,7 +152,7 @@ func TestImportsBeforeHitsChromium(t *testing.T) {
 	p.press("Shop")
 	p.WaitFor(total(0) + " === '1885'")
 	p.WaitFor(periodMenu + ".value === '91d'")
-	p.see("No own hits yet: Install the script")
+	p.see("Only imported figures so far: Install the script")
 	p.look("figures-imported-only")
 
 	reader := s.open("/share#" + s.createLink(id, "For the bank", ""))

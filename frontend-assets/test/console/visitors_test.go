@@ -187,13 +187,13 @@ func (p *tab) choosesDetails(s *service, id string) {
 
 	p.WaitFor(labelled("Country") + ".disabled && " + labelled("Referrer spam") + ".disabled && " + labelled("Data centres") + ".disabled")
 	p.WaitFor(`document.getElementById(` + labelled("Country") + `.getAttribute('aria-describedby')).textContent ===
-		'The operator of this installation has named no file of countries.'`)
+		'The operator has set up no country database.'`)
 	p.WaitFor("document.querySelector('[name=excludedCountries]').disabled")
 
 	for _, label := range []string{"Browser", "Device", "Hostname"} {
 		p.check(label)
 	}
-	p.fill("Smallest group of visitors", "1")
+	p.fill("Hide groups smaller than", "1")
 	p.save("Browser")
 	p.WaitFor(labelled("Browser") + ".defaultChecked")
 
@@ -215,7 +215,7 @@ func (p *tab) choosesLeftOut(s *service, id string) {
 
 	paths := "document.querySelector('[name=excludedPaths]')"
 	p.enter(paths, "/admin/**\n\nadmin\n/a?b")
-	p.save("Pages, by path or pattern, one on each line")
+	p.save("Pages, by path or pattern, one per line")
 	p.see("Line 3, admin: ")
 	p.see("Line 4, /a?b: ")
 	p.WaitFor("document.activeElement.name === 'excludedPaths'") // the first field with an error
@@ -226,13 +226,13 @@ func (p *tab) choosesLeftOut(s *service, id string) {
 	p.Eval("document.querySelector('[name=excludedCountries]').disabled = false", nil)
 	p.enter("document.querySelector('[name=excludedCountries]')", "Germany\nAtlantis\nfr")
 	p.enter(paths, "/admin/**\n/preview/*")
-	p.save("Pages, by path or pattern, one on each line")
+	p.save("Pages, by path or pattern, one per line")
 	p.see("Line 2, Atlantis: ")
 	p.WaitFor("document.activeElement.name === 'excludedCountries'")
 	p.look("settings-visitors")
 
 	p.enter("document.querySelector('[name=excludedCountries]')", "Germany\nfr")
-	p.save("Pages, by path or pattern, one on each line")
+	p.save("Pages, by path or pattern, one per line")
 	p.WaitFor("document.querySelector('[name=excludedCountries]').defaultValue === 'Germany\\nFrance'")
 	want := strings.Replace(before, "ExcludedCountries:[] ExcludedPaths:[]", "ExcludedCountries:[DE FR] ExcludedPaths:[/admin/** /preview/*]", 1)
 	if got := s.visitorSettings(id); got != want {
@@ -304,7 +304,7 @@ func (p *tab) showsDetails(s *service, path string) {
 
 	// The dialog takes names and codes, and refuses what is neither.
 	p.press("Filter")
-	p.fill("What", "COUNTRY")
+	p.fill("Filter by", "COUNTRY")
 	p.WaitFor(`[...document.querySelectorAll('dialog .offered a')].map(e => e.textContent).join() === 'Germany,(unknown),France'`)
 	p.WaitFor(`[...document.querySelectorAll('dialog select')[1].options].some(o => o.textContent === 'is not (unknown)')`)
 	p.enter("document.querySelector('dialog textarea')", "france\nAtlantis")
@@ -324,7 +324,7 @@ func (p *tab) explainsUnknown(s *service, path string) {
 
 	p.Goto(s.Origin + path + "&audience=country&pages=hostname")
 	p.rows("Audience", "(unknown) 1")
-	p.see("The operator of this installation has named no file of countries.")
+	p.see("The operator has set up no country database.")
 	p.see("Hostnames are turned off for this site. Settings")
 	p.look("figures-unknown")
 	p.press("Browsers")
@@ -341,7 +341,7 @@ func (p *tab) hidesSmallGroups(s *service, path string) {
 	p.WaitFor(`!document.querySelector('section[aria-label=Audience] .ranks a')`)
 	p.press("Countries")
 	p.rows("Audience", "(unknown) 1")
-	p.see("Countries are not known of these visits.")
+	p.see("Countries of these visits are unknown.")
 }
 
 // isGerman looks at the pages in German and in two widths, at the reasons why hits were left out
@@ -361,7 +361,7 @@ func (p *tab) isGerman(s *service, id, days string) {
 	path := "/sites/" + id + days + "&audience=country&f=device:is:phone,desktop"
 	p.Goto(s.Origin + path)
 	p.see("Gerät ist Telefon oder Computer")
-	p.rows("Besucher", "Deutschland 2", "Frankreich 1")
+	p.rows("Zielgruppe", "Deutschland 2", "Frankreich 1")
 	p.look("figures-details-german")
 
 	p.Goto(s.Origin + "/sites/" + id + "/rejections")
@@ -373,7 +373,7 @@ func (p *tab) isGerman(s *service, id, days string) {
 	}
 
 	p.hasNoBarriers("/sites/" + id + "/settings")
-	p.see("Kleinste Gruppe von Besuchern")
+	p.see("Gruppen ausblenden unter")
 	p.WaitFor("document.querySelector('[name=excludedCountries]').value === 'Deutschland\\nFrankreich'")
 	p.look("settings-visitors-german")
 	p.hasNoBarriers(path)

@@ -82,8 +82,7 @@ export default {
   'error.ALREADY_IMPORTED':
     'The import from {product} already has {days}. Undo it, or choose other days below.',
   'error.NOTHING_TO_IMPORT': 'No row can be imported: the site counts these days itself, or the files have no row of the chosen days.',
-  'error.TOO_MANY_IMPORT_BYTES':
-    "Your account's imports have read as much as they may on one day. The next day begins at 0:00 UTC.",
+  'error.TOO_MANY_IMPORT_BYTES': 'Your account has reached the daily limit of imports. It restarts at 0:00 UTC.',
   'fault.REPEATED_DAYS': '{name} has rows of {days} as well, which would count twice.',
   'fault.DAY_WITHOUT_TOTALS': 'The export has rows of {days} and no totals of this day. Import {value} as well.',
   'fault.MORE_BOUNCES': '{days} has more bounces, {n}, than visits, {limit}.',
@@ -92,7 +91,7 @@ export default {
   'import.list': 'Imports',
   'import.days': 'Days',
   'import.when': 'Imported',
-  'import.byCommand': 'by a command',
+  'import.byCommand': 'on the server',
   'import.action': 'Action',
   'import.undo': 'Undo the import',
   'import.undoText': 'The figures of this import leave the reports at once. The same export can be imported again.',

@@ -30,7 +30,7 @@ export default {
   'captcha.usageHint': 'Plan {plan}, shared by all sitekeys. The count restarts on {date}.',
   'captcha.unlimited': { one: '{n} verification, without a limit.', other: '{n} verifications, without a limit.' },
   'captcha.inReserve':
-    'The quota is used up. Up to {reserve} more verifications are accepted until {date}; then they are rejected.',
+    'The quota is used up. Up to {reserve} more verifications are accepted until {date}; then they are refused.',
   'captcha.exhausted':
-    'Quota and reserve are used up: verifications are rejected until {date}. Ask the operator for a larger plan.',
+    'Quota and reserve are used up: verifications are refused until {date}. Ask the operator for a larger plan.',
 };

@@ -1,6 +1,6 @@
 // English texts of the sign-in through OpenID Connect providers.
 export default {
-  'through.title': 'Sign in through a provider',
+  'through.title': 'Sign in with SSO',
   'through.submit': 'Continue',
   'through.hint': 'Your account must have a provider for the domain of this address.',
   'through.local': 'Sign in with a password instead',
@@ -11,9 +11,10 @@ export default {
   'through.code': 'Code of your app, or a recovery code',
   'through.passkey': 'Use a passkey',
   'problem.unavailable': 'The provider cannot be reached. Try again later, or sign in with your password.',
-  'problem.misconfigured': 'The provider does not answer as it should. Ask your administrator to check its settings, or sign in with your password.',
+  'problem.misconfigured':
+    'The provider does not respond as it should. Ask your administrator to check its settings, or sign in with your password.',
   'problem.refused': 'The provider has refused the sign-in.',
-  'problem.token': 'The answer of the provider does not hold. Ask your administrator.',
+  'problem.token': 'The provider’s response is not valid. Ask your administrator.',
   'problem.clock': 'The clocks of the provider and of this installation differ. Ask your administrator.',
   'problem.email': 'The provider has verified no address of the domain for you.',
   'problem.expired': 'This sign-in has expired or was used. Start it again.',
@@ -26,7 +27,7 @@ export default {
   'provider.issuer': 'Issuer',
   'provider.clientId': 'Client id',
   'provider.clientSecret': 'Client secret',
-  'provider.secretKept': 'Leave it empty to keep the present one.',
+  'provider.secretKept': 'Leave it empty to keep the current one.',
   'provider.domain': 'Domain of the addresses',
   'provider.domainHint': 'For example example.com. Subdomains do not belong to it.',
   'provider.defaultRole': 'Role of new people',
@@ -39,8 +40,9 @@ export default {
   'provider.trustsEmailsHint':
     'For providers that do not send email_verified, such as Entra ID. A person who can enter an address of the domain there signs in as its owner.',
   'provider.roles': 'Roles by value of the claim',
-  'provider.rolesHint': 'One a line, for example: analytics-admins = MEMBER. They apply at each sign-in; others get the role of new people.',
-  'provider.badRoles': 'Write one value a line, with = and OWNER, MEMBER or VIEWER.',
+  'provider.rolesHint':
+    'One per line, for example: analytics-admins = MEMBER. They apply at each sign-in; others get the role of new people.',
+  'provider.badRoles': 'Write one value per line, with = and OWNER, MEMBER or VIEWER.',
   'provider.required': 'Members sign in only through the provider',
   'provider.requiredHint': 'Owners and guests can go on using their passwords, and API tokens stay valid.',
   'provider.domainTitle': 'Domain {domain}',
