@@ -23,6 +23,5 @@ export { Hints, Imported } from './drilldown/imported';
 export { Notices } from './drilldown/notices';
 export { Revenue } from './drilldown/revenue';
 export { WholeTable } from './drilldown/table';
-export { NoDetails } from './drilldown/unknown';
 
 export const pages: Record<string, ComponentType<any>> = { '/sites/:id/live': LivePage };

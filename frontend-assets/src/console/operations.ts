@@ -904,10 +904,9 @@ export type JourneyStep = {
   kind: JourneyNodeKind;
   page: string | null;
   visits: number;
-  share: number | null;
 };
 const journeyStepText =
-  'fragment JourneyStep on JourneyNode{kind page visits share}';
+  'fragment JourneyStep on JourneyNode{kind page visits}';
 
 export type CohortsReport = {
   cohorts: {
@@ -1191,10 +1190,20 @@ export type NumbersReport = {
       p75: number | null;
       p95: number | null;
     };
+    breakdown: {
+      nodes: ({
+        value: string;
+        figures: {
+          numbers: number;
+          p50: number | null;
+          p75: number | null;
+        };
+      })[];
+    } | null;
   } | null;
 };
 const numbersReportText =
-  'fragment NumbersReport on Report{numbers(property:$property,event:$event){totals{numbers unknown sum average p50 p75 p95}}}';
+  'fragment NumbersReport on Report{numbers(property:$property,event:$event){totals{numbers unknown sum average p50 p75 p95}breakdown(by:PAGE){nodes{value figures{numbers p50 p75}}}}}';
 
 export type FunnelsReport = {
   funnel: {
@@ -2500,7 +2509,6 @@ export type FiguresData = {
   viewer: ViewerFields | null;
   site: {
     lastHitAt: string | null;
-    visitDetails: VisitDetail[];
     usage: UsageFields;
     rejections: RejectionFields[];
     hiddenNotices: NoticeCounts;
@@ -2522,7 +2530,7 @@ export type FiguresData = {
   } & SiteFields | null;
 };
 export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; interval?: ReportInterval | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
-  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt visitDetails usage{... UsageFields}rejections(days:7){... RejectionFields}hiddenNotices{... NoticeCounts}live{visitors}annotations(first:100){nodes{id day text}}imports{id}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, noticeCountsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$interval:ReportInterval,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt usage{... UsageFields}rejections(days:7){... RejectionFields}hiddenNotices{... NoticeCounts}live{visitors}annotations(first:100){nodes{id day text}}imports{id}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, noticeCountsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SetReportViewData = {

@@ -222,7 +222,7 @@ func TestAccountAlertsChromium(t *testing.T) {
 	p.check("New sign-in")
 	p.check("Failed tasks of the installation")
 	p.press("Add channel")
-	p.see("The recipient has not followed the link of the mail yet.")
+	p.see("The recipient has not opened the link in the mail yet.")
 	p.WaitFor("document.querySelector('.state').textContent === 'Not confirmed' && !" + button("Send a test to on duty"))
 	p.look("alerts-unconfirmed")
 

@@ -68,7 +68,7 @@ func TestCaptchaChromium(t *testing.T) {
 	seen := model.CaptchaAttack{Level: 2, Seen: model.At(time.Now()), Networks: 1812, Challenges: 2040, Refused: 12, Usual: 37}
 	testkit.NoError(t, sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).Sitekeys.SawAttack(t.Context(), 1, 1, seen))
 	p.Goto(s.Origin + p.Text("location.pathname"))
-	p.see("everyone’s work is 4 times the base now.")
+	p.see("solving takes everyone 4 times as long now.")
 	p.see("2,040 challenges from 1,812 networks (37 are usual), and 12 refused tokens.")
 	p.see("Solving them costs an attacker < 0.01 $ on rented cores, or < 0.01 $ on a graphics card.")
 	p.look("captcha-attack")
@@ -77,6 +77,8 @@ func TestCaptchaChromium(t *testing.T) {
 	p.fill("Domains", "shop.example.test")
 	p.press("Save")
 	p.see("The widget cannot be shown here, because 127.0.0.1")
+	p.click("[...document.querySelectorAll('summary')].find(e => e.textContent === 'In place of reCAPTCHA, hCaptcha or Turnstile')")
+	p.see("/turnstile/v0/siteverify")
 	p.WaitFor("!document.querySelector('iframe')")
 
 	p.press("Replace the secret")

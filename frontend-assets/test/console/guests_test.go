@@ -52,7 +52,10 @@ func TestGuestsChromium(t *testing.T) {
 	guest.Goto(s.Origin + "/")
 	guest.press("Kettle shop")
 	guest.press("Settings")
-	guest.see("Your role can read these settings but not change them.")
+	guest.see("Download rows")
+	guest.WaitFor(`[...document.querySelectorAll('nav.pages a')].map((a) => a.textContent).join() === 'Export,Alerts and mails'`)
+	guest.Goto(s.Origin + "/captcha/new")
+	guest.WaitFor(`document.body.innerText.includes('Your role does not permit this.') && !document.querySelector('main form')`)
 
 	// The owner lets the guest read the other site instead.
 	p.Goto(s.Origin + "/members")

@@ -102,6 +102,6 @@ func TestNewSiteChromium(t *testing.T) {
 	p.look("site-new-www")
 	p.press("Create the site")
 	p.see("Waiting for a hit")
-	p.see("Accepted are pages on teapot.example and their subdomains.")
+	p.see("Pages on teapot.example and their subdomains are accepted.")
 	p.clean(s)
 }

@@ -161,7 +161,7 @@ func TestKeyboardChromium(t *testing.T) {
 	k.use("Open the site")
 	id := strings.Split(k.Text("location.pathname"), "/")[2]
 	k.counted(total(2), "2")
-	k.see("rejected in the last 7 days")
+	k.see("refused in the last 7 days")
 	k.use("/kettle")
 	k.WaitFor("location.search === '?period=today&f=page:is:/kettle'")
 	k.keys("x")
@@ -254,7 +254,7 @@ func TestKeyboardReportChromium(t *testing.T) {
 	// Escape leaves the dialog without a filter, and the focus returns to its button.
 	const onFilter = "!document.querySelector('dialog') && !history.state?.dialog && document.activeElement.textContent === 'Filter'"
 	k.use("Filter")
-	k.WaitFor("document.querySelector('dialog[open]')?.contains(document.activeElement)")
+	k.WaitFor("document.querySelector('dialog[open] select') === document.activeElement")
 	k.keys(kb.Escape)
 	k.WaitFor(onFilter)
 	k.keys(kb.Enter)

@@ -30,12 +30,22 @@ func TestNumbersChromium(t *testing.T) {
 						Numbers                     int64
 						Sum, Average, P50, P75, P95 float64
 					}
+					Breakdown struct {
+						Nodes []struct {
+							Value   string
+							Figures struct {
+								Numbers  int64
+								P50, P75 float64
+							}
+						}
+					}
 				}
 			}
 		}
 	}
 	s.Do(`query($id: ID!) { site(id: $id) { report(period: {preset: LAST_7_DAYS}) {
-		numbers(property: "price") { totals { numbers sum average p50 p75 p95 } } } } }`, map[string]any{"id": id}, &data)
+		numbers(property: "price") { totals { numbers sum average p50 p75 p95 }
+			breakdown(by: PAGE) { nodes { value figures { numbers p50 p75 } } } } } } }`, map[string]any{"id": id}, &data)
 	totals := data.Site.Report.Numbers.Totals
 	if totals.Numbers == 0 || totals.P50 == totals.P95 {
 		t.Fatalf("the demo has no prices: %+v", totals)
@@ -62,6 +72,19 @@ func TestNumbersChromium(t *testing.T) {
 	if got := figures(); !slices.Equal(got, want) {
 		t.Errorf("the panel shows %q, want %q", got, want)
 	}
+
+	// Each page has its percentiles; the values themselves are shown on demand.
+	var pages, wantPages []string
+	p.Eval(`[...document.querySelectorAll('section[aria-label="Events"] tbody tr')].map((row) => [...row.cells].map((c) => c.textContent).join(' '))`, &pages)
+	for _, row := range data.Site.Report.Numbers.Breakdown.Nodes {
+		if of := row.Figures; of.Numbers > 0 {
+			wantPages = append(wantPages, strings.Join([]string{row.Value, grouped(float64(of.Numbers), 0), shown(of.P50), shown(of.P75)}, " "))
+		}
+	}
+	if len(pages) == 0 || !slices.Equal(pages, wantPages) {
+		t.Errorf("the panel shows the pages %q, want %q", pages, wantPages)
+	}
+	p.WaitFor(`document.querySelector('section[aria-label="Events"] details:not([open]) .ranks a')`)
 	for theme, find := range map[string]func(string) []string{"light": p.Barriers, "dark": p.ColorBarriers} {
 		p.Eval(fmt.Sprintf("document.documentElement.dataset.theme = %q", theme), nil)
 		if barriers := find("html"); len(barriers) > 0 {

@@ -170,7 +170,7 @@ func (s *service) germanReader(id string) {
 	reader := &tab{page, s.TB}
 	reader.Do(chromedp.EmulateViewport(320, 800))
 	reader.Goto(s.Origin + "/share?events=goal&revenue=source&audience=hour_of_day&f=channel:is:direct#" + s.createLink(id, "Goals", ""))
-	reader.see("Sie lesen einen")
+	reader.see("Freigegebener Bericht von")
 	reader.WaitFor("document.querySelectorAll('.goals a').length === 2 && document.querySelector('.shares') && document.querySelectorAll('.strip a').length === 24")
 	reader.see("Netto in Euro (EUR)")
 	reader.press("Ereignisse")

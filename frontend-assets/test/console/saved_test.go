@@ -65,7 +65,7 @@ func TestOpenSegmentChromium(t *testing.T) {
 
 	p := s.openSignedIn("/sites/" + id + "?period=today&f=language:is:en")
 	p.press("Segments")
-	p.see("It adds to the filters in use")
+	p.see("Added to your filters")
 	p.press("Readers")
 	const chips = "[...document.querySelectorAll('.chips strong')].filter(e => e.checkVisibility()).map(e => e.textContent).join()"
 	p.WaitFor(chips + " === 'Readers,English'")

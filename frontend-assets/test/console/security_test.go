@@ -47,7 +47,7 @@ func TestSecurityChromium(t *testing.T) {
 	k.keys(kb.Enter)
 	k.use("Security")
 	k.see("A second factor protects you")
-	k.see("This installation has no passkeys")
+	k.see("Passkeys are not available here")
 	k.see("Set up your own second factor first.")
 	k.look("security-none")
 

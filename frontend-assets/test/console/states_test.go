@@ -42,7 +42,7 @@ func TestStatesChromium(t *testing.T) {
 	for _, test := range []struct{ name, script, want string }{
 		{"throttled", failing("RATE_LIMITED", `, "retryAfter": 90`), "Try again in 90 seconds"},
 		{"forbidden", failing("FORBIDDEN", ""), "Your role does not permit this."},
-		{"internal", failing("INTERNAL", `, "requestId": "r-1"`), "internal error. (r-1)"},
+		{"internal", failing("INTERNAL", `, "requestId": "r-1"`), "went wrong on the server. (r-1)"},
 		{"proxy", answering(`<html>`), "temporarily unavailable"},
 		{"offline", `window.fetch = () => Promise.reject(new TypeError())`, "could not be reached"},
 		{"loading", `window.fetch = () => new Promise(() => {})`, "Loading"},
@@ -135,7 +135,7 @@ func TestStopMailChromium(t *testing.T) {
 	secret := ids.OfChannelStop(1, confirmed[0])
 
 	p := s.open(model.StopMailPath + "?token=stop_wrong")
-	p.see("After that no more mails of this alert channel are sent.")
+	p.see("This alert channel then sends no more mails.")
 	p.look("stop-mail")
 	p.press("Stop these mails")
 	p.see("This link is wrong, was used already, or is too old.")

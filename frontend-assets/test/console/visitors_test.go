@@ -148,7 +148,7 @@ func TestCountriesChromium(t *testing.T) {
 	p.Goto(s.Origin + "/sites/" + id + "/install")
 	p.see("Waiting for a hit")
 	s.hitUntil(key, func(before, now []string) bool { return len(before) == len(now) })
-	p.see("Your country is among the excluded ones.")
+	p.see("Your country is excluded.")
 	p.clean(s)
 }
 

@@ -273,7 +273,7 @@ func TestDownloadOfReportChromium(t *testing.T) {
 	p := s.openSignedIn("/sites/" + id + query)
 	p.WaitFor("document.querySelector('.figures')")
 	files, name := p.downloadsReport()
-	if want := "shop.localhost " + from + " to " + to + ".zip"; name != want {
+	if want := "shop.localhost " + from + " to " + to + " p-.zip"; name != want {
 		t.Errorf("the zip is %q, want %q", name, want)
 	}
 	files.check(t, func(selection string) map[string]any {

@@ -127,26 +127,34 @@ export function NewSitekey() {
         <a href="/captcha">{t('nav.captcha')}</a>
       </p>
       <Title text={t('captcha.new')} />
-      {reads && <p class="notice">{t('failure.FORBIDDEN')}</p>}
-      <section class="card slim">
-        <Form submit={t('captcha.create')} onSubmit={submit} class="column" disabled={reads}>
-          <Field
-            name="name"
-            label={t('captcha.name')}
-            hint={t('captcha.nameHint')}
-            maxLength={100}
-            required
-            autoFocus
-          />
-          <TextArea
-            name="domains"
-            label={t('captcha.domains')}
-            hint={t('captcha.domainsHint')}
-            placeholder={'example.com\nlocalhost'}
-            rows={3}
-          />
-        </Form>
-      </section>
+      {reads ? (
+        <p class="notice">{t('failure.FORBIDDEN')}</p>
+      ) : (
+        <section class="card slim">
+          <Form submit={t('captcha.create')} onSubmit={submit} class="column">
+            <NameAndDomains />
+          </Form>
+        </section>
+      )}
+    </>
+  );
+}
+
+/** NameAndDomains are the fields of a new sitekey, or of one. */
+function NameAndDomains({ of, disabled = false }: { of?: Sitekey; disabled?: boolean }) {
+  const name = of ? { value: of.name } : { hint: t('captcha.nameHint'), autoFocus: true };
+  return (
+    <>
+      <Field name="name" label={t('captcha.name')} maxLength={100} required disabled={disabled} {...name} />
+      <TextArea
+        name="domains"
+        label={t('captcha.domains')}
+        hint={t('captcha.domainsHint')}
+        value={of?.domains.join('\n') ?? ''}
+        placeholder={'example.com\nlocalhost'}
+        rows={3}
+        disabled={disabled}
+      />
     </>
   );
 }
@@ -205,27 +213,14 @@ export function SitekeyPage({ id }: { id: string }) {
                   <summary>{t('captcha.optionalCsp')}</summary>
                   <Code text={key.optionalCspLines.join(';\n')} label={t('captcha.optionalCsp')} />
                 </details>
+                <DropIn sitekey={key} />
               </Section>
               <Preview sitekey={key} />
             </div>
             <Activity sitekey={key} />
             <Section title={t('settings.general')}>
               <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit}>
-                <Field
-                  name="name"
-                  label={t('captcha.name')}
-                  value={key.name}
-                  maxLength={100}
-                  required
-                  disabled={!edit}
-                />
-                <TextArea
-                  name="domains"
-                  label={t('captcha.domains')}
-                  hint={t('captcha.domainsHint')}
-                  value={key.domains.join('\n')}
-                  disabled={!edit}
-                />
+                <NameAndDomains of={key} disabled={!edit} />
               </Form>
             </Section>
             <PolicyForm id={id} policy={key.policy} show={show} />
@@ -273,6 +268,33 @@ export function SitekeyPage({ id }: { id: string }) {
   );
 }
 
+/** dropIns are the paths of the script and of the check that stand in for another captcha's. */
+const dropIns = [
+  ['reCAPTCHA', '/recaptcha/api.js', '/recaptcha/api/siteverify'],
+  ['hCaptcha', '/1/api.js', '/siteverify'],
+  ['Turnstile', '/turnstile/v0/api.js', '/turnstile/v0/siteverify'],
+] as const;
+
+/** DropIn lists the addresses for pages that were made for another captcha. */
+function DropIn({ sitekey }: { sitekey: Sitekey }) {
+  const origin = sitekey.cspLines[0]!.replace('script-src ', '');
+  return (
+    <details>
+      <summary>{t('captcha.dropIn')}</summary>
+      <p class="hint">{t('captcha.dropInHint')}</p>
+      {dropIns.map(([name, ...paths]) => (
+        <div key={name}>
+          <h3>{name}</h3>
+          <Code text={paths.map((path) => origin + path).join('\n')} label={name} />
+        </div>
+      ))}
+    </details>
+  );
+}
+
+/** counts are what is counted each day. */
+const counts = ['challenges', 'automated', 'solved', 'renewed', 'verified', 'unredeemed'] as const;
+
 /** Activity shows what happened with the sitekey by day, and what to do about refused calls. */
 function Activity({ sitekey }: { sitekey: Sitekey }) {
   const days = sitekey.activity;
@@ -304,27 +326,16 @@ function Activity({ sitekey }: { sitekey: Sitekey }) {
       <Section title={t('captcha.activity')} hint={t('captcha.activityHint')}>
         <Table
           label={t('captcha.activity')}
-          head={[
-            t('captcha.day'),
-            t('captcha.challenges'),
-            t('captcha.automated'),
-            t('captcha.solved'),
-            t('captcha.renewed'),
-            t('captcha.verified'),
-            t('captcha.unredeemed'),
-            t('captcha.work'),
-            t('captcha.refused'),
-          ]}
+          head={[t('captcha.day'), ...counts.map((name) => t(`captcha.${name}`)), t('captcha.work'), t('captcha.refused')]}
         >
           {days.map((day) => (
             <tr key={day.day}>
               <th scope="row">{utcDay(day.day)}</th>
-              <td class="number">{exact(day.challenges)}</td>
-              <td class="number">{exact(day.automated)}</td>
-              <td class="number">{exact(day.solved)}</td>
-              <td class="number">{exact(day.renewed)}</td>
-              <td class="number">{exact(day.verified)}</td>
-              <td class="number">{exact(day.unredeemed)}</td>
+              {counts.map((name) => (
+                <td key={name} class="number">
+                  {exact(day[name])}
+                </td>
+              ))}
               <td class="number">{day.medianWorkMs === null ? '–' : milliseconds(day.medianWorkMs)}</td>
               <td class="number">{exact(day.refusals.reduce((sum, r) => sum + r.count, 0))}</td>
             </tr>

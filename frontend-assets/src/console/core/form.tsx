@@ -202,7 +202,9 @@ function Described(props: FieldProps & { children: (aria: object) => ComponentCh
 }
 
 /** Field is a line of text. */
-export function Field(props: FieldProps & { type?: string; inputMode?: 'email' | 'url'; min?: string; max?: string; step?: string }) {
+export function Field(
+  props: FieldProps & { type?: string; inputMode?: 'email' | 'url'; min?: string; max?: string; step?: string; multiple?: boolean },
+) {
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
     if (props.autoFocus) input.current!.focus();
@@ -219,6 +221,7 @@ export function Field(props: FieldProps & { type?: string; inputMode?: 'email' |
           min={props.min}
           max={props.max}
           step={props.step}
+          multiple={props.multiple}
           defaultValue={props.value}
           spellcheck={false}
           autocapitalize="off"

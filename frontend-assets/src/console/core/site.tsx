@@ -6,7 +6,7 @@ import type { Query } from './data';
 import { t } from './language';
 import { setQuery } from './router';
 import { Loaded } from './states';
-import { chosenAccount, viewer } from './store';
+import { chosenAccount, isGuest, viewer } from './store';
 import { Title } from './ui';
 
 /** useAccountOf chooses the account of a page's object. */
@@ -32,7 +32,9 @@ function SiteHeader(props: { site: SiteFields; title: string | undefined; childr
   useAccountOf(site);
 
   const here = location.pathname.slice(base.length);
-  const current = here === '' || here === '/live' ? here : '/settings';
+  const guest = isGuest();
+  const settings = guest ? '/export' : '/settings'; // the first page of the list
+  const current = here === '' || here === '/live' ? here : settings;
   const tab = (path: string, text: string, mark?: ComponentChildren) => (
     <a href={base + path} aria-current={path !== current ? undefined : path === here ? 'page' : 'true'}>
       {text}
@@ -55,7 +57,7 @@ function SiteHeader(props: { site: SiteFields; title: string | undefined; childr
       <nav class="tabs" aria-label={t('site.menu')}>
         {tab('', t('site.report'))}
         {tab('/live', t('live.title'))}
-        {tab('/settings', t('settings.title'), <Mark on={!!site.notice} />)}
+        {tab(settings, t('settings.title'), <Mark on={!guest && !!site.notice} />)}
       </nav>
     </div>
   );

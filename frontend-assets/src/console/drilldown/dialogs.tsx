@@ -1,5 +1,5 @@
 // The dialogs that choose filters and segments.
-import { useEffect, useId, useState } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
@@ -67,6 +67,8 @@ export function FilterDialog({ id, view, onClose }: Props) {
   const [property, setProperty] = useState('');
   const [event, setEvent] = useState('');
   const ids = useId();
+  const first = useRef<HTMLSelectElement>(null);
+  useEffect(() => first.current!.focus(), []);
   useBack(onClose);
 
   const isProperty = dimension === 'PROPERTY';
@@ -112,6 +114,7 @@ export function FilterDialog({ id, view, onClose }: Props) {
         <div class="field">
           <label for={ids + 'd'}>{t('filter.dimension')}</label>
           <select
+            ref={first}
             id={ids + 'd'}
             value={dimension}
             onChange={(e) => setDimension(e.currentTarget.value as ReportDimension)}

@@ -44,8 +44,7 @@ export function Properties(props: { id: string; view: View; rows: RowsOf }) {
           </select>
         </label>
       </p>
-      <Numbers id={id} view={view} property={property} event={event} />
-      {rows({ property, event })}
+      <Numbers id={id} view={view} property={property} event={event} values={rows({ property, event })} />
     </>
   );
 }

@@ -1,9 +1,12 @@
 // The sum, average and percentiles of a property with numbers.
+import type { ComponentChildren } from 'preact';
 import { useQuery } from '../core/data';
 import { exact } from '../core/format';
 import { locale, t } from '../core/language';
 import { reading } from '../core/source';
-import { Failed } from '../core/states';
+import { Failed, Loading } from '../core/states';
+import { Table } from '../core/ui';
+import { valueText } from '../core/values';
 import { selectionOf, type View } from '../core/view';
 import { propertyNumbers, sharedPropertyNumbers } from '../operations';
 
@@ -21,23 +24,29 @@ function figure(n: number | null): string {
   );
 }
 
-/** Numbers shows the figures of a property, or nothing if no event carried a number in it. */
-export function Numbers(props: { id: string; view: View; property: string; event: string }) {
+/** Numbers shows the figures of a property and of its pages, and its values on demand. Without a number, the values alone. */
+export function Numbers(props: { id: string; view: View; property: string; event: string; values: ComponentChildren }) {
   const { id, view, property, event } = props;
   const { period, filters } = selectionOf(view);
   const query = useQuery(reading(id, propertyNumbers, sharedPropertyNumbers), { period, filters, event: event || null, property }, true);
 
   const failure = query.error ?? query.part;
   if (failure) return <Failed failure={failure} retry={query.reload} />;
-  const totals = query.data?.report?.numbers?.totals;
-  if (!totals?.numbers) return null;
+  if (!query.data) return <Loading />;
+
+  const numbers = query.data.report?.numbers;
+  const totals = numbers?.totals;
+  if (!totals?.numbers) return <>{props.values}</>;
+
+  const pages = (numbers?.breakdown?.nodes ?? []).filter(({ figures }) => figures.numbers > 0);
+  const p75 = t('numbers.percentile', { n: 75 });
 
   const facts: [string, string][] = [
     [t('numbers.numbers'), exact(totals.numbers)],
     [t('numbers.sum'), figure(totals.sum)],
     [t('numbers.average'), figure(totals.average)],
     [t('numbers.p50'), figure(totals.p50)],
-    [t('numbers.percentile', { n: 75 }), figure(totals.p75)],
+    [p75, figure(totals.p75)],
     [t('numbers.percentile', { n: 95 }), figure(totals.p95)],
   ];
   return (
@@ -51,6 +60,22 @@ export function Numbers(props: { id: string; view: View; property: string; event
         ))}
       </dl>
       {totals.unknown > 0 && <p class="hint">{t('numbers.unknown', { n: totals.unknown })}</p>}
+      {pages[0] && (
+        <Table label={t('dimension.PAGE')} head={[t('one.PAGE'), t('numbers.numbers'), t('numbers.p50'), p75]}>
+          {pages.map(({ value, figures }) => (
+            <tr key={value}>
+              <th scope="row">{valueText('PAGE', value)}</th>
+              <td class="number">{exact(figures.numbers)}</td>
+              <td class="number">{figure(figures.p50)}</td>
+              <td class="number">{figure(figures.p75)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <details>
+        <summary>{t('numbers.values')}</summary>
+        {props.values}
+      </details>
     </>
   );
 }

@@ -2,8 +2,7 @@
 import { useQuery } from '../core/data';
 import { t } from '../core/language';
 import { mayEdit } from '../core/store';
-import { dimensionText, isDetail } from '../core/values';
-import { panelTabs } from '../core/view';
+import { dimensionText } from '../core/values';
 import { visitDetails, type VisitDetail } from '../operations';
 
 /** Unknown says why no visit has a detail. The readers of a shared link learn only that none has it. */
@@ -22,16 +21,6 @@ function Reason({ id, detail }: { id: string; detail: VisitDetail }) {
     <p class="hint">
       {t(hasNoFile ? 'detail.noCountries' : isOff ? 'detail.off' : 'detail.later', { what: dimensionText(detail) })}{' '}
       {isOff && !hasNoFile && mayEdit() && <a href={`/sites/${id}/settings`}>{t('settings.title')}</a>}
-    </p>
-  );
-}
-
-/** NoDetails says that a site keeps no details of its visits, and leads to the setting. The tabs of details say it themselves. */
-export function NoDetails({ id, kept, tab }: { id: string; kept: string[]; tab: string }) {
-  if (isDetail(tab) || kept.some((detail) => panelTabs.audience.includes(detail as never))) return null;
-  return (
-    <p class="hint note">
-      {t('audience.off')} {mayEdit() && <a href={`/sites/${id}/settings`}>{t('settings.title')}</a>}
     </p>
   );
 }

@@ -155,6 +155,11 @@ export function Import({ id }: { id: string }) {
   );
 }
 
+/** filesIn returns the chosen files of a form. */
+const filesIn = (area: HTMLElement): File[] => [
+  ...(area.querySelector<HTMLInputElement>('input[type=file]')?.files ?? []),
+];
+
 /** Start is the form for a new import. */
 function Start(props: {
   siteId: string;
@@ -165,13 +170,8 @@ function Start(props: {
   const area = useRef<HTMLDivElement>(null);
   const isApi = source === 'GOATCOUNTER_API';
 
-  useEffect(() => {
-    const input = area.current!.querySelector<HTMLInputElement>('input[type=file]');
-    if (input) input.multiple = true;
-  }, [source]);
-
   const submit = async (values: Values): Promise<UserError[]> => {
-    const chosen = [...(area.current!.querySelector<HTMLInputElement>('input[type=file]')?.files ?? [])];
+    const chosen = filesIn(area.current!);
     const { firstDay, lastDay } = values;
     const days = { ...(firstDay && { firstDay }), ...(lastDay && { lastDay }) };
     const from = isApi
@@ -194,7 +194,7 @@ function Start(props: {
               <Field name="token" type="password" label={t('import.token')} hint={t('import.tokenHint')} autoComplete="off" required />
             </>
           ) : (
-            <Field key="files" name="files" type="file" label={t('import.files')} hint={t('import.filesHint')} required />
+            <Field key="files" name="files" type="file" multiple label={t('import.files')} hint={t('import.filesHint')} required />
           )}
           {/* Keys keep a day in its field when the fields before change. */}
           <Field key="first" name="firstDay" type="date" label={t('import.since')} hint={t('import.sinceHint')} />
@@ -231,17 +231,12 @@ function Uploading(props: {
   const text = t('import.uploading', { done: megabytes(received), all: megabytes(job.size), share: percent((100 * received) / job.size) });
 
   const resume = async (): Promise<void> => {
-    const chosen = [...(area.current!.querySelector<HTMLInputElement>('input[type=file]')?.files ?? [])];
+    const chosen = filesIn(area.current!);
     const ordered = job.files.map((f) => chosen.find((c) => c.name === f.name && c.size === f.size));
     if (ordered.includes(undefined)) return setMessage(t('import.otherFiles', { names: job.files.map((f) => f.name).join(', ') }));
     setMessage('');
     void props.send(job, ordered as File[]);
   };
-  useEffect(() => {
-    const input = area.current?.querySelector<HTMLInputElement>('input[type=file]');
-    if (input) input.multiple = true;
-  });
-
   return (
     <>
       <Bar done={received / job.size} text={text} />
@@ -253,7 +248,7 @@ function Uploading(props: {
       {props.edit && (!sent || sent.failure) && (
         <div ref={area}>
           <Form submit={t('import.continue')} onSubmit={resume} class="column" label={t('import.continue')}>
-            <Field name="files" type="file" label={t('import.sameFiles')} hint={job.files.map((f) => f.name).join(', ')} required />
+            <Field name="files" type="file" multiple label={t('import.sameFiles')} hint={job.files.map((f) => f.name).join(', ')} required />
           </Form>
           {message && (
             <p class="error" role="alert">

@@ -120,7 +120,7 @@ function Columns({ view, tree }: { view: View; tree: Tree }) {
                 key={node.kind + node.page}
                 view={view}
                 node={node}
-                most={Math.max(...column.nodes.map((other) => other.visits))}
+                all={tree.visits}
                 last={i === 2}
                 open={i < 2 && node === column.open}
                 choose={() => setChosen([...chosen.slice(0, i), node.page!])}
@@ -133,16 +133,16 @@ function Columns({ view, tree }: { view: View; tree: Tree }) {
   );
 }
 
-/** Place is a node: a button that opens what follows, and a link to the journeys from its page. */
-function Place(props: { view: View; node: Node; most: number; last: boolean; open: boolean; choose(): void }) {
+/** Place is a node with its share of all visits: a button that opens what follows, and a link to the journeys from its page. */
+function Place(props: { view: View; node: Node; all: number; last: boolean; open: boolean; choose(): void }) {
   const { view, node, open } = props;
   const direction = view.before ? 'BEFORE' : 'NEXT';
   const figure = (
     <span class="figure">
-      {exact(node.visits)} <span class="hint">{node.share === null ? '' : percent(node.share)}</span>
+      {exact(node.visits)} <span class="hint">{percent((100 * node.visits) / props.all)}</span>
     </span>
   );
-  const style = share(node.visits, props.most);
+  const style = share(node.visits, props.all);
   if (!node.page)
     return (
       <li style={style}>

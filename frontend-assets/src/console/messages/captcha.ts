@@ -12,7 +12,7 @@ export default {
   'captcha.unredeemed': 'Solved, never checked',
   'captcha.work': 'Time to solve',
   'captcha.refused': 'Refused',
-  'captcha.refusals': 'Refused calls, and what to do',
+  'captcha.refusals': 'Refused calls of the last 30 days',
   'captcha.expected': 'expected',
   'captcha.months': 'Verifications by month',
   'captcha.month': 'Month (UTC)',
@@ -33,6 +33,9 @@ export default {
   'captcha.widget': 'Widget',
   'captcha.widgetHint': 'The element belongs into the form, the script anywhere on the page.',
   'captcha.optionalCsp': 'Optional directives',
+  'captcha.dropIn': 'In place of reCAPTCHA, hCaptcha or Turnstile',
+  'captcha.dropInHint':
+    'Code for one of them works with this sitekey and its secret: change the addresses of its script and of its check.',
   'captcha.attackNow': 'Unusually many calls: solving takes everyone {n} times as long now.',
   'captcha.attackOver': 'There were unusually many calls; solving takes the normal time again.',
   'captcha.attackTimes': 'First seen on {since}, last on {seen}.',

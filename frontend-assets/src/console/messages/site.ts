@@ -163,7 +163,7 @@ export default {
   'visitors.noCountries': 'The operator has set up no country database.',
   'visitors.smallGroup': 'Hide groups smaller than',
   'visitors.smallGroupHint':
-    'In shared reports, a country, browser, system, device, language or screen width of fewer visitors has no row of its own, and filters by it fail. 1 to 100. This hides rows; comparing reports of several periods can still reveal a group.',
+    'In shared reports, a country, browser, system, device, language or screen width of fewer visitors has no row of its own, and filters by it fail. Comparing reports of several periods can still reveal a group.',
   'leftOut.title': 'Exclusions',
   'leftOut.hint': 'Page views and events that are not stored. “Refused calls” counts them as ignored.',
   'leftOut.countries': 'Countries, by name or two-letter code, one per line',
@@ -273,7 +273,7 @@ export default {
   'sharing.noneText': 'Create one for a customer, a colleague or the public.',
   'sharing.links': { one: '{n} link', other: '{n} links' },
   'sharing.name': 'Name',
-  'sharing.nameHint': 'For you. Readers do not see it.',
+  'sharing.nameHint': 'Readers do not see it.',
   'sharing.readers': 'Readers see',
   'sharing.only': 'only "{segment}"',
   'sharing.allVisits': 'All visits',

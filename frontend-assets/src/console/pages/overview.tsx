@@ -3,6 +3,7 @@ import { usePolling, useQuery } from '../core/data';
 import { t } from '../core/language';
 import { SitePage } from '../core/site';
 import { Empty, Missing, Skeleton } from '../core/states';
+import { mayEdit } from '../core/store';
 import { Time } from '../core/ui';
 import { figures, type FiguresData, type NoticeCounts } from '../operations';
 import { loadDrilldown, Report, useTabs, useView, variablesOf } from '../report/report';
@@ -48,7 +49,6 @@ export function Overview({ id }: { id: string }) {
                 retry={query.reload}
                 busy={query.busy}
                 tabs={tabs}
-                details={site.visitDetails}
                 notes={site.annotations?.nodes ?? []}
               />
             ) : (
@@ -68,7 +68,7 @@ export function Overview({ id }: { id: string }) {
                 <span>
                   {t('site.lastHit')}: <Time at={site.lastHitAt} />
                 </span>
-                <a href={`/sites/${id}/install`}>{t('install.title')}</a>
+                {mayEdit() && <a href={`/sites/${id}/install`}>{t('install.title')}</a>}
               </p>
             )}
           </>

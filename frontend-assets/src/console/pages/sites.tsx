@@ -248,7 +248,7 @@ function Card({ site, figures }: { site: Site; figures: Figures | undefined }) {
             {site.lastHitAt ? (
               <Time at={site.lastHitAt} />
             ) : (
-              <a href={`/sites/${site.id}/install`}>{t('site.notInstalled')}</a>
+              mayEdit() && <a href={`/sites/${site.id}/install`}>{t('site.notInstalled')}</a>
             )}
           </dd>
         </div>

@@ -2,8 +2,9 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Query } from '../core/data';
-import { t } from '../core/language';
+import { t, type TextKey } from '../core/language';
 import { Mark, SitePage } from '../core/site';
+import { isGuest } from '../core/store';
 import type { SiteFields } from '../operations';
 
 /** SettingsPage is a page of a site's settings. */
@@ -15,48 +16,27 @@ export function SettingsPage<D extends { site: SiteFields | null }>(props: {
 }) {
   const { id, query, title } = props;
   return (
-    <SitePage id={id} query={query} title={title} menu={(site) => <Menu id={id} title={title} notice={!!site?.notice} />}>
+    <SitePage id={id} query={query} title={title} menu={(site) => <Menu id={id} title={title} notice={!isGuest() && !!site?.notice} />}>
       {props.children}
     </SitePage>
   );
 }
 
+/** pages are the pages of the settings, in groups. Guests read reports: they export them, and have mails of their own. */
+const pages = {
+  site: ['settings', 'install'],
+  data: ['events', 'rejections', 'usage'],
+  reports: ['saved', 'sharing'],
+  files: ['export', 'import', 'webhooks', 'alerts'],
+};
+const guestPages = { files: ['export', 'alerts'] };
+
+/** names are the texts of pages that have another name than their title. */
+const names: Record<string, TextKey> = { settings: 'menu.general', alerts: 'alerts.andMails' };
+
 /** Menu lists the pages of a site's settings in groups. Narrow windows show it on demand, below the current page's name. */
 function Menu({ id, title, notice }: { id: string; title: string; notice: boolean }) {
   const [open, setOpen] = useState(false);
-  const groups: [name: string, pages: [path: string, text: string, marked?: boolean][]][] = [
-    [
-      t('menu.site'),
-      [
-        ['settings', t('menu.general')],
-        ['install', t('install.title')],
-      ],
-    ],
-    [
-      t('menu.data'),
-      [
-        ['events', t('events.title')],
-        ['rejections', t('rejections.title'), notice],
-        ['usage', t('usage.title')],
-      ],
-    ],
-    [
-      t('menu.reports'),
-      [
-        ['saved', t('saved.title')],
-        ['sharing', t('sharing.title')],
-      ],
-    ],
-    [
-      t('menu.files'),
-      [
-        ['export', t('export.title')],
-        ['import', t('import.title')],
-        ['webhooks', t('webhooks.title')],
-        ['alerts', t('alerts.andMails')],
-      ],
-    ],
-  ];
   return (
     <nav class={open ? 'pages open' : 'pages'} aria-label={t('settings.title')}>
       <button type="button" aria-expanded={open} aria-label={t('menu.open', { page: title })} onClick={() => setOpen(!open)}>
@@ -64,15 +44,15 @@ function Menu({ id, title, notice }: { id: string; title: string; notice: boolea
         <Mark on={notice} />
       </button>
       <ul>
-        {groups.map(([name, pages]) => (
-          <li key={name}>
-            <p id={'menu-' + pages[0]![0]}>{name}</p>
-            <ul aria-labelledby={'menu-' + pages[0]![0]}>
-              {pages.map(([path, text, marked]) => (
+        {Object.entries(isGuest() ? guestPages : pages).map(([group, paths]) => (
+          <li key={group}>
+            <p id={'menu-' + group}>{t(`menu.${group}` as TextKey)}</p>
+            <ul aria-labelledby={'menu-' + group}>
+              {paths.map((path) => (
                 <li key={path}>
                   <a href={`/sites/${id}/${path}`} aria-current={location.pathname.endsWith('/' + path) ? 'page' : undefined}>
-                    {text}
-                    <Mark on={!!marked} />
+                    {t(names[path] ?? (`${path}.title` as TextKey))}
+                    <Mark on={notice && path === 'rejections'} />
                   </a>
                 </li>
               ))}

@@ -29,7 +29,6 @@ export function Panel(props: {
   tabs: Record<string, string>;
   shown: Record<string, string>;
   drilldown: Drilldown;
-  note?: ComponentChildren;
   children?: ComponentChildren;
 }) {
   const { id, name, view, drilldown } = props;
@@ -44,7 +43,6 @@ export function Panel(props: {
         ) : (
           <DimensionRows key={tab} id={id} dimension={tab} view={view} drilldown={drilldown} />
         ))}
-      {props.note}
     </section>
   );
 }

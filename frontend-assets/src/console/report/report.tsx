@@ -49,8 +49,6 @@ export function Report(props: {
   busy: boolean;
   tabs: Record<string, string>;
   notes: Note[];
-  /** The details that the site keeps of its visits. Readers of a link do not learn them. */
-  details?: string[];
 }) {
   const { id, report, failure } = props;
   const tabs: Record<string, string> = { ...props.tabs, events: 'EVENT' };
@@ -109,11 +107,7 @@ export function Report(props: {
           <div class="panels">
             <Panel {...panels} name="sources" />
             <Panel {...panels} name="pages" />
-            <Panel
-              {...panels}
-              name="audience"
-              note={props.details && drilldown && <drilldown.NoDetails id={id} kept={props.details} tab={view.tabs['audience']!} />}
-            />
+            <Panel {...panels} name="audience" />
             <Panel {...panels} name="events">
               {view.tabs['events'] === 'EVENT' ? undefined : !drilldown ? (
                 <Loading />

@@ -84,7 +84,7 @@ const addressOf = (token: string): string => location.origin + '/share#' + token
 /** frameOf returns the HTML that shows a link's report in a page of another site. */
 const frameOf = ({ id, token }: SharedLinkFields, title: string): string =>
   `<iframe src="${location.origin}/embed/${id}#${token}" title="${escaped(title)}"\n` +
-  '  width="100%" height="1400" loading="lazy" style="border: 0"></iframe>';
+  '  width="100%" height="1600" loading="lazy" style="border: 0"></iframe>';
 
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
 

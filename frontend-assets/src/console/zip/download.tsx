@@ -71,7 +71,8 @@ export function Download(props: { id: string; view: View; report: ReportFields; 
     setState({ done: 0, of: 1, rows: 0, wait: 0 });
     try {
       const { domain, files } = await collect(id, view, report, setState, signal);
-      const name = `${domain} ${report.from} to ${report.to}`;
+      const values = view.filters.map((filter) => filter.values);
+      const name = `${domain} ${report.from} to ${report.to} ${values}`.replace(/[^\p{L}\p{N}.-]+/gu, ' ').trim().slice(0, 120);
       save(zipped(name, files), name + '.zip');
       announce(t('download.done', { name: name + '.zip' }));
       onClose();
