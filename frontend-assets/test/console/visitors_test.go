@@ -309,7 +309,7 @@ func (p *tab) showsDetails(s *service, path string) {
 	p.WaitFor(`[...document.querySelectorAll('dialog select')[1].options].some(o => o.textContent === 'is not (unknown)')`)
 	p.enter("document.querySelector('dialog textarea')", "france\nAtlantis")
 	p.press("Add the filter")
-	p.see("Atlantis is no country.")
+	p.see("Atlantis is not a country.")
 	p.WaitFor("document.activeElement.name === 'values'")
 	p.look("figures-filter-country")
 	p.enter("document.querySelector('dialog textarea')", "france\nde")
