@@ -65,9 +65,9 @@ table(
 test('texts take parameters, plurals and the locale of the language', () => {
   const language = load<Language>('console/core/language');
   assert.equal(language.preferredLanguage(), 'de');
-  assert.equal(language.t('site.hits', { n: 1 }), '1 hit');
-  assert.equal(language.t('site.hits', { n: 0 }), '0 hits');
-  assert.equal(language.t('site.hits', { n: 1234 }), '1,234 hits');
+  assert.equal(language.t('site.hits', { n: 1 }), '1 page view or event');
+  assert.equal(language.t('site.hits', { n: 0 }), '0 page views and events');
+  assert.equal(language.t('site.hits', { n: 1234 }), '1,234 page views and events');
   assert.equal(language.t('confirm.type', { name: '{n} $& <b>' }), 'To confirm, type {n} $& <b>');
   assert.equal(language.t('confirm.type'), 'To confirm, type {name}');
 
