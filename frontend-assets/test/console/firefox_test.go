@@ -78,7 +78,7 @@ const first = async () => {
   await see('It works: a hit arrived');
 
   await press('Open the site');
-  await see('1 call was rejected');
+  await see('1 call was refused');
   await wait('report of the first day', () => document.getElementById('period')?.value === 'today');
   await wait('2 page views', () => document.querySelectorAll('.totals strong')[2]?.textContent === '2');
   await press('/kettle');
