@@ -111,7 +111,7 @@ export default {
   'live.pages': 'Pages',
   'live.sources': 'Sources',
   'live.latest': 'Latest page views and events',
-  'live.none': 'Nobody is on the site now.',
+  'live.none': 'No one is on the site now.',
   'live.pageview': 'Page view',
   'live.noSource': '(direct)',
   'panel.revenue': 'Revenue',

@@ -6,7 +6,7 @@ export default {
   'dates.today': 'Today is {day} in {zone}.',
   'dates.limit': 'A period has at most 5 years.',
   'dates.tooLong': 'At most 5 years can be chosen. “{all}” shows every year.',
-  'dates.sameLength': 'It is as long as the report’s period.',
+  'dates.sameLength': 'Same length as the report’s period.',
   'dates.show': 'Show',
   'calendar.previous': 'Previous month',
   'calendar.next': 'Next month',
