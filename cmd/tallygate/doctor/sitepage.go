@@ -63,7 +63,7 @@ func (s *siteCheck) recognise(script []byte) bool {
 	return false
 }
 
-// readPage finds the tag of a tracker on a page, and adds a finding if there is none.
+// readPage finds the tag of a tracker on a page. A page without such a tag is a finding.
 func (s *siteCheck) readPage(page []byte) bool {
 	s.page = s.script
 	tokens := html.NewTokenizer(bytes.NewReader(page))

@@ -3,7 +3,6 @@
 package faces_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -121,13 +120,6 @@ func (s *shop) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "<!doctype html><title>Secret title</title><link rel=icon href=data:,>"+s.html)
 }
 
-// withBody returns a request with a body that can be read.
-func withBody(r *http.Request, body []byte) *http.Request {
-	again := r.Clone(r.Context())
-	again.Body = io.NopCloser(bytes.NewReader(body))
-	return again
-}
-
 // record stores the messages to the collection paths. It repeats a message that is answered with
 // 503, for which nothing was stored.
 func (s *shop) record(plane http.Handler) http.Handler {
@@ -149,18 +141,7 @@ func (s *shop) record(plane http.Handler) http.Handler {
 			s.t.Errorf("%s with Content-Type %q, which needs a preflight", r.URL, got)
 		}
 
-		answer := httptest.NewRecorder()
-		for began := time.Now(); time.Since(began) < browsertest.Timeout; answer = httptest.NewRecorder() {
-			plane.ServeHTTP(answer, withBody(r, body))
-			if answer.Code != http.StatusServiceUnavailable {
-				break
-			}
-		}
-		maps.Copy(w.Header(), answer.Header())
-		w.WriteHeader(answer.Code)
-		_, _ = w.Write(answer.Body.Bytes())
-
-		call.status = answer.Code
+		call.status = planetest.Repeat(plane, w, r, body, browsertest.Timeout).Code
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.calls = append(s.calls, call)

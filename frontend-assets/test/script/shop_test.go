@@ -1,7 +1,6 @@
 package script_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -137,28 +136,12 @@ func (s *shop) record(plane http.Handler) http.Handler {
 			s.t.Errorf("a request to collect.php carries %q: %v", body, err)
 		}
 
-		answer := send(plane, r, body)
-		for began := time.Now(); answer.Code == http.StatusServiceUnavailable && time.Since(began) < browsertest.Timeout; {
-			answer = send(plane, r, body)
-		}
-
-		maps.Copy(w.Header(), answer.Header())
-		w.WriteHeader(answer.Code)
-		_, _ = w.Write(answer.Body.Bytes())
-
+		answer := planetest.Repeat(plane, w, r, body, browsertest.Timeout)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 
 		s.calls = append(s.calls, exchange{request.String(), message, answer.Code, answer.Body.String()})
 	})
-}
-
-// send passes a request with this body to the handler.
-func send(to http.Handler, r *http.Request, body []byte) *httptest.ResponseRecorder {
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	answer := httptest.NewRecorder()
-	to.ServeHTTP(answer, r)
-	return answer
 }
 
 // open opens a page whose clock only the test advances.

@@ -11,11 +11,13 @@
 package planetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -236,3 +238,23 @@ func or(value, otherwise string) string {
 
 // patience is the longest wait for something that a quiet machine does at once.
 const patience = 30 * time.Second
+
+// Repeat passes a request with a body to the data plane, again for up to patience while the answer
+// is 503, for which nothing was stored. It writes the last answer to w and returns it.
+func Repeat(
+	plane http.Handler, w http.ResponseWriter, r *http.Request, body []byte, patience time.Duration,
+) (answer *httptest.ResponseRecorder) {
+	for began := time.Now(); ; {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		answer = httptest.NewRecorder()
+		plane.ServeHTTP(answer, r)
+		if answer.Code != http.StatusServiceUnavailable || time.Since(began) > patience {
+			break
+		}
+	}
+
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+	return answer
+}
