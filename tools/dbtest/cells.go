@@ -2,14 +2,8 @@ package dbtest
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"net/url"
 	"testing"
-	"time"
-
-	"github.com/peterldowns/pgtestdb"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
@@ -37,9 +31,9 @@ func RunWithCell(m *testing.M) int {
 func CellURL(tb testing.TB) string {
 	tb.Helper()
 	if onCitus() {
-		return citusURL(tb)
+		return distributed.copyURL(tb, citus.connected(tb, citusAddress), "citus_")
 	}
-	return postgresURL(tb, cellMigrator{})
+	return secondCell.copyURL(tb, plain.connected(tb, postgresServer), "cell_")
 }
 
 // CellNodes returns the addresses of all servers that have the tables of the second cell of a
@@ -98,32 +92,4 @@ func AddCell(ctx context.Context, d *db.DB, now model.Instant) (celllist.Cell, e
 	}
 	d.ForgetCells()
 	return cell, err
-}
-
-// cellMigrator creates a template with a second cell.
-type cellMigrator struct{ migrator }
-
-func (m cellMigrator) Hash() (string, error) {
-	hash, err := m.migrator.Hash()
-	return hash + "_cell", err
-}
-
-func (m cellMigrator) Migrate(ctx context.Context, pool *sql.DB, conf pgtestdb.Config) error {
-	if err := m.migrator.Migrate(ctx, pool, conf); err != nil {
-		return err
-	}
-
-	d, err := db.Open(conf.URL())
-	if err != nil {
-		return err
-	}
-	_, err = AddCell(ctx, d, model.At(time.Now()))
-	if err == nil {
-		// The months of tests with a simulated clock.
-		err = ensurePartitions(ctx, d)
-	}
-	if err != nil {
-		err = fmt.Errorf("add a second cell: %w", err)
-	}
-	return errors.Join(err, d.Close())
 }

@@ -6,7 +6,6 @@ package dbtest
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,13 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peterldowns/pgtestdb"
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/migrations"
-	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -115,13 +111,13 @@ func PostgresURL(tb testing.TB) string {
 // its statistics and plans.
 func DefaultCellURL(tb testing.TB) string {
 	tb.Helper()
-	return postgresURL(tb, migrator{})
+	return migrated.copyURL(tb, plain.connected(tb, postgresServer), "")
 }
 
 // EmptyPostgresURL is PostgresURL with a database that was never migrated.
 func EmptyPostgresURL(tb testing.TB) string {
 	tb.Helper()
-	return postgresURL(tb, pgtestdb.NoopMigrator{})
+	return plain.connected(tb, postgresServer).emptyURL(tb)
 }
 
 // RestrictedURL returns the address of a PostgreSQL database for a role that has the rights of
@@ -151,31 +147,6 @@ func RestrictedURL(tb testing.TB, databaseURL string) string {
 
 	u.User = url.UserPassword(role, "x")
 	return u.String()
-}
-
-func postgresURL(tb testing.TB, m pgtestdb.Migrator) string {
-	tb.Helper()
-
-	u, err := url.Parse(postgresServer(tb))
-	if err != nil {
-		tb.Fatalf("TALLYGATE_TEST_POSTGRES_URL: %v", err)
-	}
-
-	password, _ := u.User.Password()
-	conf := pgtestdb.Custom(tb, pgtestdb.Config{
-		DriverName: "pgx",
-		Host:       u.Hostname(),
-		Port:       u.Port(),
-		User:       u.User.Username(),
-		Password:   password,
-		Database:   strings.TrimPrefix(u.Path, "/"),
-		Options:    u.RawQuery,
-		TestRole:   &pgtestdb.Role{Username: u.User.Username(), Password: password},
-		// A test that failed, or cancelled its queries, may leave connections open.
-		ForceTerminateConnections: true,
-	}, m)
-
-	return conf.URL()
 }
 
 // ApplicationKey is the key of the databases that Open opens.
@@ -226,39 +197,3 @@ func ExecContext(ctx context.Context, d *db.DB, statement string, args ...any) e
 	_, err = cell.Write.ExecContext(ctx, statement, args...)
 	return err
 }
-
-// migrator creates pgtestdb's template with the product's migrations and partitions.
-type migrator struct{}
-
-// Hash names the template. The template holds the partitions of the current month, so each month
-// needs another one.
-func (migrator) Hash() (string, error) {
-	return fmt.Sprintf("%s_%d_later", migrations.Hash(), model.At(time.Now()).Month()), nil
-}
-
-func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) error {
-	d, err := db.Open(conf.URL())
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-
-	if err := migrations.Apply(ctx, d); err != nil {
-		return err
-	}
-
-	return errors.Join(ensurePartitions(ctx, d), addLaterColumns(ctx, d))
-}
-
-// ensurePartitions creates the partitions of this month and of that of the simulated clock.
-func ensurePartitions(ctx context.Context, d *db.DB) error {
-	for _, now := range []time.Time{clock, time.Now()} {
-		if err := retention.New(d).EnsurePartitions(ctx, model.At(now)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// clock is the date of tests with a simulated clock: its months also have partitions.
-var clock = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)

@@ -18,7 +18,9 @@ import (
 func Run(m *testing.M) int {
 	flag.Parse()
 	defer private.stop()
-	defer citus.stop()
+	defer plain.close()
+	defer citus.close()
+	defer distributed.dropNext(&citus)
 	return m.Run()
 }
 
