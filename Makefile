@@ -32,7 +32,7 @@ export GORACE ?= atexit_sleep_ms=50
 # Tests wait for processes, browsers and timeouts for a third of their time, so more packages than
 # there are processors run at once. Those that take longest start first, so that none of them runs
 # alone at the end. "make check" runs vet.
-PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
+PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PLAIN = -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
 TESTS += $(PLAIN)
 PKG ?= ./graph/test ./dataplane/analytics/test ./jobs ./db/reports ./cmd/tallygate/test ./...

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 
 	flag.Parse()
-	code := dbtest.Run(m)
+	code := dbtest.RunByTurns(m)
 	if workerFolder != "" {
 		_ = os.RemoveAll(workerFolder)
 	}

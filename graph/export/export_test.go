@@ -34,7 +34,7 @@ import (
 	"github.com/tallygate/tallygate/tools/world"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(dbtest.RunByTurns(m)) }
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 

@@ -28,7 +28,7 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(dbtest.RunByTurns(m)) }
 
 // start is the time at which every test begins.
 var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)

@@ -7,4 +7,4 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(dbtest.RunByTurns(m)) }

@@ -36,8 +36,8 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 // EachURL is Each for tests that open the database themselves, for instance in another process.
 func EachURL(t *testing.T, test func(t *testing.T, databaseURL string)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) { test(t, SQLiteURL(t)) })
-	t.Run("postgres", func(t *testing.T) { test(t, PostgresURL(t)) })
+	onDatabase(t, "sqlite", func(t *testing.T) { test(t, SQLiteURL(t)) })
+	onDatabase(t, "postgres", func(t *testing.T) { test(t, PostgresURL(t)) })
 }
 
 // EachBenchmark is Each for benchmarks. Both engines are then as durable as in production.
@@ -49,8 +49,8 @@ func EachBenchmark(b *testing.B, bench func(b *testing.B, d *db.DB)) {
 // EachEmptyURL is EachURL with databases that were never migrated.
 func EachEmptyURL(t *testing.T, test func(t *testing.T, databaseURL string)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "empty.sqlite")) })
-	t.Run("postgres", func(t *testing.T) { test(t, EmptyPostgresURL(t)) })
+	onDatabase(t, "sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "empty.sqlite")) })
+	onDatabase(t, "postgres", func(t *testing.T) { test(t, EmptyPostgresURL(t)) })
 }
 
 // SQLiteURL returns the address of a fresh, migrated SQLite database.

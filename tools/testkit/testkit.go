@@ -5,6 +5,8 @@ package testkit
 import (
 	"bytes"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -122,3 +124,39 @@ func SkipLong(tb testing.TB, reason string) {
 		tb.Skip(Long + reason)
 	}
 }
+
+// LeftVariable is the path of a file with the tests that "make test" left, a package and a name on
+// each line. It is set in the run of those tests.
+const LeftVariable = "TALLYGATE_TEST_LEFT"
+
+// RanBefore reports whether this run is about what "make test" left, and "make test" has run a
+// subtest of tb: it left neither the subtest nor a part of it, nor a test around it.
+func RanBefore(tb testing.TB, subtest string) bool {
+	tb.Helper()
+	names, err := left()
+	NoError(tb, err)
+
+	full := tb.Name() + "/" + subtest
+	return names != nil && !slices.ContainsFunc(names, func(name string) bool {
+		return within(name, full) || within(full, name)
+	})
+}
+
+// within reports whether a test is another one or a subtest of it.
+func within(test, other string) bool { return strings.HasPrefix(test+"/", other+"/") }
+
+// left returns the names of the tests that "make test" left, nil in other runs.
+var left = sync.OnceValues(func() ([]string, error) {
+	file := os.Getenv(LeftVariable)
+	if file == "" {
+		return nil, nil
+	}
+
+	text, err := os.ReadFile(file)
+	names := []string{}
+	for line := range strings.Lines(string(text)) {
+		_, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		names = append(names, name)
+	}
+	return names, err
+})

@@ -17,18 +17,16 @@ func option(name string, args []string) (value string, rest []string) {
 	return args[1], args[2:]
 }
 
-// leftTest is a test function that -short leaves to a later run, also if only one of its subtests
-// does.
+// leftTest is a test, or a subtest, that -short leaves to a later run.
 type leftTest struct{ suite, name string }
 
-// leave notes that a test, or one of its subtests, is left to a later run.
+// leave notes that a test is left to a later run.
 func (r *report) leave(s *suite, t *test) {
 	r.left++
-	function, _, _ := strings.Cut(t.name, "/")
-	r.leftTests[leftTest{s.name, function}] = true
+	r.leftTests[leftTest{s.name, t.name}] = true
 }
 
-// writeLeft writes the tests that are left to a file: a package and a function on each line.
+// writeLeft writes the tests that are left to a file: a package and a name on each line.
 func (r *report) writeLeft(file string) error {
 	var lines []string
 	for left := range r.leftTests {
@@ -40,7 +38,8 @@ func (r *report) writeLeft(file string) error {
 
 // onlyLeft returns the arguments of go test for the tests in a file of writeLeft. One expression
 // selects the functions of all packages: a function of that name in another one of them runs again.
-// Packages with the most tests start first, so that none of them runs alone at the end.
+// Of a function's databases only those that are left run, see testkit.RanBefore.
+// Packages that take longest start first, so that none of them runs alone at the end.
 func onlyLeft(file string, args []string) ([]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -53,8 +52,9 @@ func onlyLeft(file string, args []string) ([]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: a line without a test: %q", file, line)
 		}
-		suites[suite]++
-		names[name] = true
+		function, _, _ := strings.Cut(name, "/")
+		names[function] = true
+		suites[suite] += weight(name)
 	}
 
 	order := slices.SortedFunc(maps.Keys(suites), func(a, b string) int {
@@ -63,4 +63,12 @@ func onlyLeft(file string, args []string) ([]string, error) {
 
 	run := "^(" + strings.Join(slices.Sorted(maps.Keys(names)), "|") + ")$"
 	return slices.Concat(args, []string{"-run", run}, order), nil
+}
+
+// weight estimates how long a test takes: a browser or a load much longer than another database.
+func weight(test string) int {
+	if strings.HasSuffix(test, "/sqlite") || strings.HasSuffix(test, "/postgres") {
+		return 1
+	}
+	return 30
 }

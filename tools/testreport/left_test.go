@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// TestLeft checks that the later run has each function with a test that -short leaves, and no other
-// function.
+// TestLeft checks that the file has each test that -short leaves, and that the later run has the
+// function of each, and no other function.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	var events strings.Builder
@@ -43,6 +44,11 @@ func TestLeft(t *testing.T) {
 	testkit.NoError(t, r.read(strings.NewReader(events.String())))
 	file := filepath.Join(t.TempDir(), "left")
 	testkit.NoError(t, r.writeLeft(file))
+
+	text, err := os.ReadFile(file)
+	if want := "example.test/a TestSlow\nexample.test/b TestSlow\nexample.test/b TestSome/slow\n"; err != nil || string(text) != want {
+		t.Errorf("%q, %v; want %q", text, err, want)
+	}
 
 	got, err := onlyLeft(file, []string{"-count=1"})
 	want := []string{"-count=1", "-run", "^(TestSlow|TestSome)$", "example.test/b", "example.test/a"}

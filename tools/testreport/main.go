@@ -36,10 +36,13 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func main() {
@@ -60,15 +63,19 @@ func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io
 	left, args := option("-left", args)
 	only, args := option("-only", args)
 	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL"), slices.Contains(args, "-short")))
+	env, dir := os.Environ(), ""
 	if only != "" {
 		var err error
-		if args, err = onlyLeft(only, args); err != nil {
+		if only, err = filepath.Abs(only); err == nil {
+			args, err = onlyLeft(only, args)
+		}
+		if err != nil {
 			r.goTestFailed(err)
 			return status(r.finish(ci))
 		}
+		env = append(env, testkit.LeftVariable+"="+only)
 	}
 
-	env, dir := os.Environ(), ""
 	if scratch != nil {
 		dir = scratch.dir
 		env = append(env, "TMPDIR="+dir)

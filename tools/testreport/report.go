@@ -382,7 +382,7 @@ func (r *report) finish(ci bool) bool {
 		fmt.Fprintf(r.out, "%d tests are left to make test-citus\n", r.onCitus)
 	}
 	if r.left > 0 {
-		fmt.Fprintf(r.out, "%d tests are left to make test-all: browsers, loads, faults and foreign programs\n", r.left)
+		fmt.Fprintf(r.out, "%d tests are left to make test-all: browsers, loads, faults, foreign programs and the other database\n", r.left)
 	}
 
 	if ci && r.total.skipped > 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/tallygate/tallygate/tools/world"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(dbtest.RunByTurns(m)) }
 
 // fixture is a site with a visit of its own on 5 February 2026.
 type fixture struct {

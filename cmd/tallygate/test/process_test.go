@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 	http.DefaultTransport = answers
 
-	code := browsertest.Run(func() int { return dbtest.Run(m) })
+	code := browsertest.Run(func() int { return dbtest.RunByTurns(m) })
 	if err := errors.Join(answers.Errors()...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)

@@ -17,7 +17,7 @@ import (
 	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(dbtest.RunByTurns(m)) }
 
 const (
 	// chrome is the user agent of an ordinary browser.

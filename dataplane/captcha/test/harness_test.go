@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/tools/world/planetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(dbtest.RunByTurns(m)) }
 
 var (
 	noon   = dbtest.Noon.Time()

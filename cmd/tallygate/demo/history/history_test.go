@@ -16,7 +16,7 @@ import (
 	"github.com/tallygate/tallygate/tools/world"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(dbtest.RunByTurns(m)) }
 
 // noon is the time at which the shop's history ends.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
