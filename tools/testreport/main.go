@@ -132,7 +132,7 @@ func goTest(ctx context.Context, args, env []string, stderr io.Writer, r *report
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := startEqual(cmd); err != nil {
 		return err
 	}
 
