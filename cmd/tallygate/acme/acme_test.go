@@ -154,21 +154,24 @@ func hostState(t *testing.T, d *db.DB, host string) certificates.Host {
 
 // TestObtain checks a certificate's life without a renewal, for each kind of challenge on each
 // database: it is obtained and served over HTTP/2, unknown names cause no order, its key is
-// encrypted, and a restart orders nothing.
+// encrypted, and a restart orders nothing. The authority reaches one of both ports alone, so that
+// only one kind of challenge can succeed. On a busy machine its first order may fail.
 func TestObtain(t *testing.T) {
 	t.Parallel()
 	const host = "stats.tallygate.test"
 
-	for name, wantOrders := range map[string]int{"tls-alpn-01": 1, "http-01": 2} {
+	for _, name := range []string{"tls-alpn-01", "http-01"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 				d := dbtest.Open(t, databaseURL)
 				f := listenFront(t)
 				ports := acmetest.Options{Validity: 90 * 24 * time.Hour}
+				closed := portOf(t, dbtest.FreeAddress(t))
 				if name == "http-01" {
-					// The authority reaches port 80 only, so a first order fails.
-					ports.HTTPPort, ports.TLSPort = portOf(t, f.http.Addr().String()), portOf(t, dbtest.FreeAddress(t))
+					ports.HTTPPort, ports.TLSPort = portOf(t, f.http.Addr().String()), closed
+				} else {
+					ports.HTTPPort, ports.TLSPort = closed, portOf(t, f.tls.Addr().String())
 				}
 				a := f.authority(t, ports)
 				a.Start()
@@ -178,9 +181,6 @@ func TestObtain(t *testing.T) {
 
 				if body, _, err := f.get(host, a.Roots()); body != "HTTP/2.0 "+host || err != nil {
 					t.Fatalf("%q, %v", body, err)
-				}
-				if checked := strings.Contains(a.Log(), "Attempting to validate w/ HTTP"); checked != (name == "http-01") {
-					t.Errorf("the authority did not check by %s alone", name)
 				}
 				if problem := f.manager.Problem(host); problem != "" {
 					t.Errorf("problem %q", problem)
@@ -200,13 +200,14 @@ func TestObtain(t *testing.T) {
 				checkSealed(t, d, a.Directory, host)
 
 				f.stop()
+				orders := a.Orders()
 				second := listenFront(t)
 				second.serve(t, dbtest.Open(t, databaseURL), a, o)
 				if again := second.awaitServed(t, host); !again.Equal(leaf) {
 					t.Error("after a restart another certificate is served")
 				}
-				if orders := a.Orders(); orders != wantOrders {
-					t.Errorf("%d orders, want %d", orders, wantOrders)
+				if after := a.Orders(); after != orders {
+					t.Errorf("%d orders after a restart, %d before", after, orders)
 				}
 			})
 		})
