@@ -98,8 +98,8 @@ func (r Request) shown() Request {
 	periods := make([]*scan.Query, len(r.Periods))
 	for i, q := range r.Periods {
 		periods[i] = &scan.Query{
-			Zone: q.Zone, From: q.From, To: q.To, Until: q.Until, Points: q.Points, Breakdowns: q.Breakdowns,
-			Numbers: q.Numbers,
+			Zone: q.Zone, From: q.From, To: q.To, Until: q.Until, Points: q.Points, Hours: q.Hours,
+			Breakdowns: q.Breakdowns, Numbers: q.Numbers,
 		}
 	}
 	r.Periods = periods
@@ -160,7 +160,7 @@ func sizeOfAnswer(a *Answer) int64 {
 
 	n := int64(perAnswer)
 	for _, q := range a.Request.Periods {
-		n += perPeriod + perPoint*int64(len(q.Points))
+		n += perPeriod + perPoint*int64(len(q.Points)+len(q.Hours))
 		for i := range q.Breakdowns {
 			n += perBreakdown + int64(len(q.Breakdowns[i].Property)+len(q.Breakdowns[i].Event))
 		}
@@ -171,8 +171,10 @@ func sizeOfAnswer(a *Answer) int64 {
 
 	for _, r := range a.Results {
 		n += perCurrency * int64(len(r.Totals.Revenue))
-		for i := range r.Points {
-			n += perFigures + perCurrency*int64(len(r.Points[i].Revenue))
+		for _, points := range [][]scan.Figures{r.Points, r.Hours} {
+			for i := range points {
+				n += perFigures + perCurrency*int64(len(points[i].Revenue))
+			}
 		}
 		for _, steps := range r.Funnels {
 			n += perBreakdown + 8*int64(len(steps))

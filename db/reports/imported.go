@@ -155,6 +155,7 @@ func (p *importedPeriod) scanVisits(ctx context.Context, id model.ImportID, scan
 
 // addFigures adds the daily sums of an import.
 func (p *importedPeriod) addFigures(ctx context.Context, m *model.ReportImport) error {
+	p.found.WithoutHours = true
 	if len(p.query.Filters) > 0 {
 		p.found.Raise(scan.ImportFiltered)
 		return nil

@@ -247,8 +247,8 @@ type bound struct {
 }
 
 // bounds returns the starts of a series' points. ok is false for an unknown interval or more than
-// MaxPoints points.
-func (p Period) bounds(zone *time.Location, interval Interval) (starts []bound, ok bool) {
+// so many points.
+func (p Period) bounds(zone *time.Location, interval Interval, most int) (starts []bound, ok bool) {
 	for day := p.From; day.Compare(p.To) <= 0; {
 		end := day.AddDays(1)
 		switch interval {
@@ -272,7 +272,7 @@ func (p Period) bounds(zone *time.Location, interval Interval) (starts []bound, 
 			return nil, false
 		}
 
-		if day = end; len(starts) > MaxPoints {
+		if day = end; len(starts) > most {
 			return nil, false
 		}
 	}
@@ -283,7 +283,23 @@ func (p Period) bounds(zone *time.Location, interval Interval) (starts []bound, 
 // the same part of the shifted period. Hours begin at the same time of day; an hour that the other
 // day skips is empty. ok is false for an unknown interval or more than MaxPoints points.
 func (p Period) Points(zone *time.Location, interval Interval, shift Shift) (times []time.Time, ok bool) {
-	starts, ok := p.bounds(zone, interval)
+	return p.points(zone, interval, shift, MaxPoints)
+}
+
+// MaxHourDays is how many days Hours takes at most.
+const MaxHourDays = 92
+
+// Hours returns what Points does for hours, of up to MaxHourDays days. ok is false for more days.
+func (p Period) Hours(zone *time.Location, shift Shift) (times []time.Time, ok bool) {
+	if p.Days() > MaxHourDays {
+		return nil, false
+	}
+	return p.points(zone, Hour, shift, (MaxHourDays+1)*24)
+}
+
+// points is Points for up to so many points.
+func (p Period) points(zone *time.Location, interval Interval, shift Shift, most int) (times []time.Time, ok bool) {
+	starts, ok := p.bounds(zone, interval, most)
 	if !ok {
 		return nil, false
 	}

@@ -299,6 +299,28 @@ func TestTime(t *testing.T) {
 	}
 }
 
+// TestHours checks that hours are those of a series, and for how many days there are some.
+func TestHours(t *testing.T) {
+	zone, err := time.LoadLocation("America/New_York")
+	testkit.NoError(t, err)
+
+	changed := between(t, "2026-10-30", "2026-11-02") // the clocks change on the third day
+	shift := period.Before(changed, true)
+	want, _ := changed.Points(zone, period.Hour, shift)
+	if got, ok := changed.Hours(zone, shift); !ok || !slices.Equal(got, want) {
+		t.Errorf("the hours are %v, %v, want %v", got, ok, want)
+	}
+
+	long := between(t, "2026-08-03", "2026-11-02")
+	if got, ok := long.Hours(zone, period.Shift{}); !ok || len(got) != 92*24+2 {
+		t.Errorf("92 days have %d starts, %v", len(got), ok)
+	}
+	long.From = long.From.AddDays(-1)
+	if _, ok := long.Hours(zone, period.Shift{}); ok {
+		t.Error("93 days have hours")
+	}
+}
+
 func TestDefaultInterval(t *testing.T) {
 	for to, want := range map[string]period.Interval{"2026-01-02": period.Hour, "2026-01-03": period.Day, "2026-04-02": period.Day, "2026-04-03": period.Week,
 		"2026-12-31": period.Week, "2027-01-02": period.Month} {

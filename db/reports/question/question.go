@@ -25,6 +25,7 @@ type Question struct {
 	Shift    *period.Shift   // to the period compared with; nil: there is no comparison
 	Interval period.Interval // of the series; "": the default of the days
 	Series   bool            // whether the answer has a series
+	Hours    bool            // and one of hours, unless there are more than period.MaxHourDays days
 
 	Filters []model.ReportFilter // of the reader
 	Fixed   []model.ReportFilter // apply in addition, such as the segment of a link
@@ -50,6 +51,19 @@ func (q *Question) Request() (reports.Request, error) {
 			fmt.Sprintf("A series has at most %d parts. Choose a longer interval.", period.MaxPoints))
 	}
 	return q.withChecks(periods), nil
+}
+
+// Among returns the question about the visits with a value, with breakdowns alone.
+func (q *Question) Among(by model.ReportDimension, value string, breakdowns []scan.Breakdown) *Question {
+	among := *q
+	among.Filters = append(slices.Clone(q.Filters), model.ReportFilter{
+		Dimension: by, Operator: model.OperatorIs, Values: []string{value},
+	})
+	among.Series, among.Hours = false, false
+	among.Selected = scan.Query{
+		KeyEvents: q.Selected.KeyEvents, WithoutRevenue: q.Selected.WithoutRevenue, Breakdowns: breakdowns,
+	}
+	return &among
 }
 
 // RequestOfDays returns the request for a series of days. ok is false unless the answer to Request
@@ -80,6 +94,9 @@ func (q *Question) periods(interval period.Interval) (list []*scan.Query, ok boo
 			return nil, false
 		}
 	}
+	if q.Hours {
+		query.Hours, _ = q.Days.Hours(q.Zone, period.Shift{})
+	}
 	list = append(list, &query)
 
 	if q.Shift != nil {
@@ -96,6 +113,9 @@ func (q *Question) compared(query scan.Query, interval period.Interval) *scan.Qu
 	query.Journeys = nil
 	if query.Points != nil {
 		query.Points, _ = q.Days.Points(q.Zone, interval, *q.Shift)
+	}
+	if query.Hours != nil {
+		query.Hours, _ = q.Days.Hours(q.Zone, *q.Shift)
 	}
 
 	if today := q.Today(); q.Days.From.Compare(today) <= 0 && today.Compare(q.Days.To) <= 0 {

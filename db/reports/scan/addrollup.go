@@ -15,7 +15,7 @@ func (q *Query) addsUp() bool {
 		}
 	}
 	isFollowed := len(q.Funnels) > 0 || len(q.Journeys) > 0 || q.Cohorts != nil
-	return len(q.Filters) == 0 && !isFollowed && len(q.Numbers) == 0 && (q.Properties == nil || q.Properties.Event != "")
+	return len(q.Filters) == 0 && !isFollowed && len(q.Numbers) == 0 && len(q.Hours) == 0 && (q.Properties == nil || q.Properties.Event != "")
 }
 
 // AddsUp reports whether rollups have all that the query asks for.
@@ -153,7 +153,7 @@ func (a *adder) addTotals(t *segment.Totals, from int64) error {
 	if err := a.addSums(a.totals, 0, t); err != nil {
 		return err
 	}
-	if point := a.pointOf(from); point != noInterval && point < len(a.points)-1 {
+	if point := pointOf(a.points, from); point != noInterval && point < len(a.points)-1 {
 		if err := a.addSums(a.series, uint32(point), t); err != nil {
 			return err
 		}

@@ -26,6 +26,11 @@ type Figures struct {
 	Unknown     *Unknown // of the figures of imports; nil without any
 }
 
+// Any reports whether anything was counted.
+func (f *Figures) Any() bool {
+	return f.Visits|f.Pageviews|f.Events|f.Exits|f.Visitors|f.Converted != 0 || f.Revenue != nil
+}
+
 // Revenue is what purchases and refunds of one currency sum up to, exactly.
 type Revenue struct {
 	Gross, Refunded    model.Money // Refunded is not negative
@@ -68,11 +73,6 @@ type bucket struct {
 	visit     uint32 // number of the last visit counted in Visits
 	user      uint32 // the user id counted last in Visitors
 	Figures
-}
-
-// any reports whether anything was counted.
-func (c *bucket) any() bool {
-	return c.Visits|c.Pageviews|c.Events|c.Exits|c.Visitors|c.Converted != 0 || c.Revenue != nil
 }
 
 // visitorBucket collects the visitors of one value, for a breakdown that needs no other figure. It
@@ -120,6 +120,14 @@ type table struct {
 
 func newTable(n int, budget *Budget) *table {
 	return &table{buckets: make([]bucket, n), budget: budget, users: userSet{budget: budget}}
+}
+
+// figures returns the figures of all buckets, nil without any.
+func (t *table) figures() (list []Figures) {
+	for i := range t.buckets {
+		list = append(list, t.buckets[i].Figures)
+	}
+	return list
 }
 
 // grow makes room for numbers below n.

@@ -79,12 +79,15 @@ const (
 type Imported struct {
 	Totals     Figures
 	Points     []Figures
+	Hours      []Figures
 	Breakdowns []map[string]Figures
 	Funnels    [][]int64
 
 	State  ImportState   // of the totals
 	Series ImportState   // of the points
 	Rows   []ImportState // of the breakdowns
+
+	WithoutHours bool // days of the period have daily sums
 
 	Services []ImportedDays // with days of the period
 }
@@ -98,7 +101,7 @@ type ImportedDays struct {
 // NewImported returns empty figures for a query.
 func NewImported(q *Query) *Imported {
 	m := &Imported{
-		Points: make([]Figures, max(len(q.Points)-1, 0)), Breakdowns: make([]map[string]Figures, len(q.Breakdowns)),
+		Points: make([]Figures, max(len(q.Points)-1, 0)), Hours: make([]Figures, max(len(q.Hours)-1, 0)), Breakdowns: make([]map[string]Figures, len(q.Breakdowns)),
 		Funnels: make([][]int64, len(q.Funnels)), Rows: make([]ImportState, len(q.Breakdowns)),
 	}
 	for i := range m.Breakdowns {
@@ -136,6 +139,9 @@ func (m *Imported) AddVisits(r *Result) {
 	for i := range r.Points {
 		m.Points[i].Add(untimed(r.Points[i]))
 	}
+	for i := range r.Hours {
+		m.Hours[i].Add(untimed(r.Hours[i]))
+	}
 	for i, rows := range r.Breakdowns {
 		for value, f := range rows.All() {
 			m.AddRow(i, value, untimed(f))
@@ -156,6 +162,9 @@ func (r *Result) Include(m *Imported) {
 	r.Totals.Add(&m.Totals)
 	for i := range r.Points {
 		r.Points[i].Add(&m.Points[i])
+	}
+	for i := range r.Hours {
+		r.Hours[i].Add(&m.Hours[i])
 	}
 	for i, rows := range r.Breakdowns {
 		rows.include(m.Breakdowns[i])

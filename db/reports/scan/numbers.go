@@ -191,7 +191,7 @@ func (p *pass) groupOf(c *numberCount) func(f *fact, event int) (group uint32, o
 	case c.Groups == NumberTotals:
 		return func(*fact, int) (uint32, bool) { return 0, true }
 	case c.Groups == NumberPoints:
-		points := p.pointIntervals()
+		points := p.pointIntervals(p.points)
 		return func(_ *fact, event int) (uint32, bool) {
 			point := points.at(p.g.EventAt[event])
 			return uint32(max(point, 0)), point != noInterval

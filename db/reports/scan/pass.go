@@ -59,7 +59,7 @@ type pass struct {
 
 	// What is computed once for the segment, when the first of its facts is counted.
 	ready     bool
-	intervals []intervals // of the breakdowns by time, and then of the series
+	intervals []intervals // of the breakdowns by time, and then of both series
 	steps     [][]step    // of the funnels
 	starts    []step      // of the journeys
 	weeks     intervals   // of the cohorts

@@ -110,6 +110,7 @@ type Query struct {
 	Filters    []Filter
 	KeyEvents  map[string]bool // names of the events that are conversions
 	Points     []time.Time     // starts of the series' points, ascending; the last one ends the series
+	Hours      []time.Time     // a second series, as Points
 	Breakdowns []Breakdown
 	Funnels    []Funnel
 	Journeys   []Journey

@@ -181,7 +181,7 @@ func namesOf(t *table) (names []segment.NameTotals) {
 	users := t.users.entries()
 	for id := range t.buckets {
 		c := &t.buckets[id]
-		if !c.any() {
+		if !c.Any() {
 			continue
 		}
 

@@ -115,7 +115,7 @@ func (r *Rows) OnlySums(value string) bool {
 // at returns the figures counted for a number. ok is false if there are none.
 func (r *Rows) at(i int) (f Figures, ok bool) {
 	if i < len(r.buckets) {
-		f, ok = r.buckets[i].Figures, r.buckets[i].any()
+		f, ok = r.buckets[i].Figures, r.buckets[i].Any()
 	} else {
 		h := &r.visitorBuckets[i]
 		f, ok = Figures{Visitors: int64(h.visitors)}, h.any()

@@ -15,6 +15,7 @@ import (
 type Result struct {
 	Totals     Figures
 	Points     []Figures      // one per point of the series
+	Hours      []Figures      // ditto, of Query.Hours
 	Breakdowns []*Rows        // one per breakdown
 	Funnels    [][]int64      // one per funnel: visitors who reached each step
 	Journeys   []*JourneyNode // one per journey, without imports
@@ -38,6 +39,7 @@ type Scanner struct {
 	days     []int64                       // starts of the local days and the end of the last one, Unix seconds
 	until    int64                         // Unix seconds
 	points   []int64                       // starts of the points and the end of the last one, Unix seconds
+	hours    []int64                       // ditto, of the hours
 	visitors uint32                        // in the segments added, all
 	visits   uint32                        // ditto
 	texts    map[segment.Field]*dictionary // by domain
@@ -47,6 +49,7 @@ type Scanner struct {
 
 	totals   *table   // has one bucket
 	series   *table   // has a bucket for each point
+	hourly   *table   // has a bucket for each hour
 	tables   []*table // of the breakdowns
 	funnels  []funnelCount
 	journeys []*journeyCount
@@ -75,7 +78,7 @@ func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	s := &Scanner{
 		ctx: ctx, budget: budget,
 		query: q, texts: make(map[segment.Field]*dictionary), copies: make(map[string]string), addsUp: q.addsUp(),
-		totals: newTable(1, budget), series: newTable(max(len(q.Points)-1, 0), budget),
+		totals: newTable(1, budget), series: newTable(max(len(q.Points)-1, 0), budget), hourly: newTable(max(len(q.Hours)-1, 0), budget),
 		tables: make([]*table, len(q.Breakdowns)), funnels: make([]funnelCount, len(q.Funnels)),
 		props: make(map[string]*propertyCount),
 	}
@@ -91,6 +94,9 @@ func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 
 	for _, p := range q.Points {
 		s.points = append(s.points, p.Unix())
+	}
+	for _, h := range q.Hours {
+		s.hours = append(s.hours, h.Unix())
 	}
 	for i := range s.tables {
 		s.tables[i] = newTableOf(&q.Breakdowns[i], budget)
@@ -199,7 +205,7 @@ func (p *pass) prepare() error {
 			p.intervals = append(p.intervals, intervals{})
 		}
 	}
-	p.intervals = append(p.intervals, p.pointIntervals())
+	p.intervals = append(p.intervals, p.pointIntervals(p.points), p.pointIntervals(p.hours))
 
 	for _, steps := range p.compiled {
 		p.steps = append(p.steps, p.stepsOf(steps))
@@ -226,6 +232,9 @@ func (p *pass) count(w *window) {
 	parts := []func(){p.countTotals}
 	if len(p.series.buckets) > 0 {
 		parts = append(parts, func() { p.countAt(p.series, &p.intervals[len(p.tables)], w) })
+	}
+	if len(p.hourly.buckets) > 0 {
+		parts = append(parts, func() { p.countAt(p.hourly, &p.intervals[len(p.tables)+1], w) })
 	}
 	for i := range p.tables {
 		parts = append(parts, func() { p.countBreakdown(i, w) })
@@ -368,12 +377,7 @@ func (s *Scanner) End() (*Result, error) {
 		Totals: s.totals.buckets[0].Figures, Breakdowns: make([]*Rows, len(s.tables)), Properties: make(map[string]PropertyCount),
 	}
 
-	if len(s.points) > 1 {
-		r.Points = make([]Figures, len(s.series.buckets))
-		for i := range r.Points {
-			r.Points[i] = s.series.buckets[i].Figures
-		}
-	}
+	r.Points, r.Hours = s.series.figures(), s.hourly.figures()
 	for i, t := range s.tables {
 		r.Breakdowns[i] = s.rows(s.query.Breakdowns[i].By, t)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -50,7 +51,15 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 		}
 		segments = append(segments, s)
 	}
-	oracle.Check(t, name+", days", want, result(t, q, segments))
+
+	// A second series has the figures of the first one for the same points.
+	hourly := *q
+	hourly.Hours = q.Points
+	got := result(t, &hourly, segments)
+	oracle.Check(t, name+", days", want, got)
+	if !reflect.DeepEqual(got.Hours, got.Points) {
+		t.Errorf("%s: hours %+v, points %+v", name, got.Hours, got.Points)
+	}
 
 	merged, err := segment.Merge(segments)
 	testkit.NoError(t, err)

@@ -87,10 +87,10 @@ func (p *pass) timeIntervals(by Dimension) intervals {
 	})
 }
 
-// pointIntervals returns the intervals of the series' points.
-func (p *pass) pointIntervals() intervals {
+// pointIntervals returns the intervals of a series' points.
+func (p *pass) pointIntervals(points []int64) intervals {
 	s := newIntervals(p.g, func(unix int64) int {
-		if i := p.pointOf(unix); i < len(p.points)-1 {
+		if i := pointOf(points, unix); i < len(points)-1 {
 			return i
 		}
 		return noInterval
@@ -101,8 +101,8 @@ func (p *pass) pointIntervals() intervals {
 
 // pointOf returns the last point that begins at a time or before, or noInterval. Points that begin
 // at the same time are empty but for the last one.
-func (s *Scanner) pointOf(unix int64) int {
-	after, _ := slices.BinarySearch(s.points, unix+1)
+func pointOf(points []int64, unix int64) int {
+	after, _ := slices.BinarySearch(points, unix+1)
 	return after - 1
 }
 
