@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/changes"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/question"
 	"github.com/tallygate/tallygate/db/reports/scan"
@@ -359,6 +360,25 @@ type Certificate struct {
 	// Whether none was obtained, or renewals must have failed: less than 14 days, or a sixth of a shorter lifetime, are left. The log of
 	// the process that orders has the reason.
 	Late bool `json:"late"`
+}
+
+// What was different, or happened.
+type ChangeCircumstance struct {
+	// The kind.
+	Kind ChangeCircumstanceKind `json:"kind"`
+	// When it began. For calls, the first UTC day with such a call, of the period with more of them.
+	From model.Instant `json:"from"`
+	// When it ended. The same as `from` for SETTING. For calls, the end of the last UTC day.
+	To model.Instant `json:"to"`
+	// The code of calls as in `Site.rejections`, the service of an import, or the mutation that changed a setting. Null for other
+	// kinds.
+	Name *string `json:"name,omitempty"`
+	// The text of an annotation, or the names of the changed settings. Null for other kinds.
+	Text *string `json:"text,omitempty"`
+	// Page views and events, calls or failed deliveries in the period compared with. Null for kinds without a number, and if it is not kept.
+	Before *int64 `json:"before,omitempty"`
+	// The same in the period. Null for kinds without a number.
+	After *int64 `json:"after,omitempty"`
 }
 
 // Input of `changePassword`.
@@ -1589,6 +1609,9 @@ type Report struct {
 	// Null for a site without pseudonymous user ids, and with an error of its own, which leaves the other fields as they are. It has no
 	// comparison.
 	Cohorts *CohortReport `json:"cohorts,omitempty"`
+	// Why a figure differs from the period compared with. It follows from counts alone: docs/owner/reports.md states the rule. In the price
+	// of the report, `dimensions` and `chain` are up to 10 breakdowns together, and `circumstances` is one. Null without `compare`.
+	Changes *ReportChanges `json:"changes,omitempty"`
 	// What was counted, for all fields at once.
 	Answer *reports.Answer `json:"-"`
 	// Why the cohorts were not counted. The other fields of the report are.
@@ -1601,6 +1624,52 @@ type Report struct {
 	Question *question.Question `json:"-"`
 }
 
+// A figure in both periods.
+type ReportChange struct {
+	// The value. Further ones, in `chain` alone, have the same visits: they are other names of one cause. Empty for `whole` and `rest`.
+	Names []*ReportChangeName `json:"names"`
+	// The figure in the period compared with.
+	Before model.Money `json:"before"`
+	// The figure in the period.
+	After model.Money `json:"after"`
+	// `after` less `before`.
+	Difference model.Money `json:"difference"`
+	// Percentage of the difference in `whole`, or in `chain` of the difference among the visits before. Null if that is 0.
+	Share *float64 `json:"share,omitempty"`
+}
+
+// A value of a dimension.
+type ReportChangeName struct {
+	// The dimension.
+	By model.ReportDimension `json:"by"`
+	// The value. Empty for visits without one.
+	Value string `json:"value"`
+}
+
+// Why a figure differs from the period compared with.
+type ReportChanges struct {
+	// The whole difference.
+	Whole *ReportChange `json:"whole"`
+	// The currency of the figures. Null except for REVENUE, and without revenue.
+	Currency *string `json:"currency,omitempty"`
+	// The dimensions with values that add up to the figure: all ten for CONVERSIONS and REVENUE, all but EVENT for PAGEVIEWS, and all but EVENT and
+	// PAGE for VISITS and VISITORS.
+	Dimensions []*ReportDimensionChanges `json:"dimensions"`
+	// The value that names the difference, and the next one among its visits; empty for equal periods. Costs a further report of these
+	// visits, compared as this one. Null, with an error of its own, if that is refused.
+	Chain []*ReportChange `json:"chain,omitempty"`
+	// What else was different, or happened from the beginning of the earlier period to the end of the later one: facts, which need not be
+	// causes. By kind, and then the largest or latest first. Members see all but SETTING, which owners see, and FAILED_WEBHOOK, which
+	// guests do not see; readers of shared links see NO_HITS and IMPORT.
+	Circumstances []*ChangeCircumstance `json:"circumstances"`
+	// What is divided; its tables are empty unless a field needs them.
+	Counts *changes.Counts `json:"-"`
+	// How many values and circumstances are wanted.
+	First int `json:"-"`
+	// The report that the changes are part of.
+	Report *Report `json:"-"`
+}
+
 // The period to compare with: either `kind` or `from`.
 type ReportComparison struct {
 	// Which period.
@@ -1611,6 +1680,17 @@ type ReportComparison struct {
 	// no day is in both: a day is compared with the same weekday a week before. `PREVIOUS_YEAR` begins 52 weeks before, or 53 where the
 	// period has 365 or 366 days. `from` moves by up to 3 days, at least to another week, and further if the periods would overlap by that.
 	MatchDayOfWeek bool `json:"matchDayOfWeek"`
+}
+
+// The difference by one dimension.
+type ReportDimensionChanges struct {
+	// The dimension.
+	By model.ReportDimension `json:"by"`
+	// The values with the largest differences, largest first.
+	Values []*ReportChange `json:"values"`
+	// All other values and what has no value of its own, such as small groups. It makes the sum equal to `whole`: a visitor who counts in
+	// several values is subtracted here.
+	Rest *ReportChange `json:"rest"`
 }
 
 // A filter of a segment.
@@ -3022,6 +3102,83 @@ func (e *AuditActorKind) UnmarshalJSON(b []byte) error {
 }
 
 func (e AuditActorKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The kinds of circumstances.
+type ChangeCircumstanceKind string
+
+const (
+	// Hours without page views and events in one period, with some in the other one. Left out for periods of more than 92 days, and where
+	// imports have no hours.
+	ChangeCircumstanceKindNoHits ChangeCircumstanceKind = "NO_HITS"
+	// Refused calls. Calls are counted by whole UTC days with the dates of the periods, and kept for 400 days.
+	ChangeCircumstanceKindRefusedCalls ChangeCircumstanceKind = "REFUSED_CALLS"
+	// Calls of bots and data centres that were left out.
+	ChangeCircumstanceKindBots ChangeCircumstanceKind = "BOTS"
+	// Other ignored calls.
+	ChangeCircumstanceKindIgnoredCalls ChangeCircumstanceKind = "IGNORED_CALLS"
+	// A change of the site in the audit log.
+	ChangeCircumstanceKindSetting ChangeCircumstanceKind = "SETTING"
+	// Days that were imported.
+	ChangeCircumstanceKindImport ChangeCircumstanceKind = "IMPORT"
+	// A note on a day.
+	ChangeCircumstanceKindAnnotation ChangeCircumstanceKind = "ANNOTATION"
+	// Webhook deliveries that failed. They are kept for 30 days.
+	ChangeCircumstanceKindFailedWebhook ChangeCircumstanceKind = "FAILED_WEBHOOK"
+)
+
+var AllChangeCircumstanceKind = []ChangeCircumstanceKind{
+	ChangeCircumstanceKindNoHits,
+	ChangeCircumstanceKindRefusedCalls,
+	ChangeCircumstanceKindBots,
+	ChangeCircumstanceKindIgnoredCalls,
+	ChangeCircumstanceKindSetting,
+	ChangeCircumstanceKindImport,
+	ChangeCircumstanceKindAnnotation,
+	ChangeCircumstanceKindFailedWebhook,
+}
+
+func (e ChangeCircumstanceKind) IsValid() bool {
+	switch e {
+	case ChangeCircumstanceKindNoHits, ChangeCircumstanceKindRefusedCalls, ChangeCircumstanceKindBots, ChangeCircumstanceKindIgnoredCalls, ChangeCircumstanceKindSetting, ChangeCircumstanceKindImport, ChangeCircumstanceKindAnnotation, ChangeCircumstanceKindFailedWebhook:
+		return true
+	}
+	return false
+}
+
+func (e ChangeCircumstanceKind) String() string {
+	return string(e)
+}
+
+func (e *ChangeCircumstanceKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ChangeCircumstanceKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ChangeCircumstanceKind", str)
+	}
+	return nil
+}
+
+func (e ChangeCircumstanceKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ChangeCircumstanceKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ChangeCircumstanceKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

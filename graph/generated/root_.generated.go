@@ -37,6 +37,7 @@ type ResolverRoot interface {
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Report() ReportResolver
+	ReportChanges() ReportChangesResolver
 	ReportImport() ReportImportResolver
 	ReportNumbers() ReportNumbersResolver
 	Segment() SegmentResolver
@@ -1211,6 +1212,138 @@ input UpdateCaptchaPolicyInput {
   attackMode: CaptchaAttackMode
   "The complete list of your own networks, as addresses or in CIDR form. At most 50."
   exemptNetworks: [String!]
+}
+`, BuiltIn: false},
+	{Name: "../schema/changes.graphqls", Input: `extend type Report {
+  """
+  Why a figure differs from the period compared with. It follows from counts alone: docs/owner/reports.md states the rule. In the price
+  of the report, ` + "`" + `dimensions` + "`" + ` and ` + "`" + `chain` + "`" + ` are up to 10 breakdowns together, and ` + "`" + `circumstances` + "`" + ` is one. Null without ` + "`" + `compare` + "`" + `.
+  """
+  changes(
+    "The figure. REVENUE fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for readers without revenue."
+    metric: ChangeMetric! = VISITS
+    "The currency of REVENUE. Default: the one with the most purchases and refunds in both periods."
+    currency: String
+    "Number of values of each dimension, and of circumstances of each kind, 1 to 100."
+    first: Int! = 5
+  ): ReportChanges @cost(perItem: "first", most: 100, rows: 10)
+}
+
+"A figure of ` + "`" + `ReportMetrics` + "`" + ` with a difference that is divided."
+enum ChangeMetric {
+  "` + "`" + `visits` + "`" + `"
+  VISITS
+  "` + "`" + `pageviews` + "`" + `"
+  PAGEVIEWS
+  "` + "`" + `visitors` + "`" + `"
+  VISITORS
+  "` + "`" + `conversions` + "`" + `"
+  CONVERSIONS
+  "` + "`" + `net` + "`" + ` of ` + "`" + `revenue` + "`" + `"
+  REVENUE
+}
+
+"Why a figure differs from the period compared with."
+type ReportChanges {
+  "The whole difference."
+  whole: ReportChange!
+  "The currency of the figures. Null except for REVENUE, and without revenue."
+  currency: String
+  """
+  The dimensions with values that add up to the figure: all ten for CONVERSIONS and REVENUE, all but EVENT for PAGEVIEWS, and all but EVENT and
+  PAGE for VISITS and VISITORS.
+  """
+  dimensions: [ReportDimensionChanges!]! @cost(most: 10)
+  """
+  The value that names the difference, and the next one among its visits; empty for equal periods. Costs a further report of these
+  visits, compared as this one. Null, with an error of its own, if that is refused.
+  """
+  chain: [ReportChange!] @cost(most: 2)
+  """
+  What else was different, or happened from the beginning of the earlier period to the end of the later one: facts, which need not be
+  causes. By kind, and then the largest or latest first. Members see all but SETTING, which owners see, and FAILED_WEBHOOK, which
+  guests do not see; readers of shared links see NO_HITS and IMPORT.
+  """
+  circumstances: [ChangeCircumstance!]! @cost(most: 8)
+}
+
+"The difference by one dimension."
+type ReportDimensionChanges {
+  "The dimension."
+  by: ReportDimension!
+  "The values with the largest differences, largest first."
+  values: [ReportChange!]!
+  """
+  All other values and what has no value of its own, such as small groups. It makes the sum equal to ` + "`" + `whole` + "`" + `: a visitor who counts in
+  several values is subtracted here.
+  """
+  rest: ReportChange!
+}
+
+"A figure in both periods."
+type ReportChange {
+  "The value. Further ones, in ` + "`" + `chain` + "`" + ` alone, have the same visits: they are other names of one cause. Empty for ` + "`" + `whole` + "`" + ` and ` + "`" + `rest` + "`" + `."
+  names: [ReportChangeName!]!
+  "The figure in the period compared with."
+  before: Decimal!
+  "The figure in the period."
+  after: Decimal!
+  "` + "`" + `after` + "`" + ` less ` + "`" + `before` + "`" + `."
+  difference: Decimal!
+  "Percentage of the difference in ` + "`" + `whole` + "`" + `, or in ` + "`" + `chain` + "`" + ` of the difference among the visits before. Null if that is 0."
+  share: Float
+}
+
+"A value of a dimension."
+type ReportChangeName {
+  "The dimension."
+  by: ReportDimension!
+  "The value. Empty for visits without one."
+  value: String!
+}
+
+"What was different, or happened."
+type ChangeCircumstance {
+  "The kind."
+  kind: ChangeCircumstanceKind!
+  "When it began. For calls, the first UTC day with such a call, of the period with more of them."
+  from: DateTime!
+  "When it ended. The same as ` + "`" + `from` + "`" + ` for SETTING. For calls, the end of the last UTC day."
+  to: DateTime!
+  """
+  The code of calls as in ` + "`" + `Site.rejections` + "`" + `, the service of an import, or the mutation that changed a setting. Null for other
+  kinds.
+  """
+  name: String
+  "The text of an annotation, or the names of the changed settings. Null for other kinds."
+  text: String
+  "Page views and events, calls or failed deliveries in the period compared with. Null for kinds without a number, and if it is not kept."
+  before: Int64
+  "The same in the period. Null for kinds without a number."
+  after: Int64
+}
+
+"The kinds of circumstances."
+enum ChangeCircumstanceKind {
+  """
+  Hours without page views and events in one period, with some in the other one. Left out for periods of more than 92 days, and where
+  imports have no hours.
+  """
+  NO_HITS
+  "Refused calls. Calls are counted by whole UTC days with the dates of the periods, and kept for 400 days."
+  REFUSED_CALLS
+  "Calls of bots and data centres that were left out."
+  BOTS
+  "Other ignored calls."
+  IGNORED_CALLS
+  "A change of the site in the audit log."
+  SETTING
+  "Days that were imported."
+  IMPORT
+  "A note on a day."
+  ANNOTATION
+  "Webhook deliveries that failed. They are kept for 30 days."
+  FAILED_WEBHOOK
 }
 `, BuiltIn: false},
 	{Name: "../schema/delivery.graphqls", Input: `extend type Mutation {
@@ -6414,6 +6547,26 @@ func (ec *executionContext) childFields_Certificate(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type Certificate", field.Name)
 }
 
+func (ec *executionContext) childFields_ChangeCircumstance(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_ChangeCircumstance_kind(ctx, field)
+	case "from":
+		return ec.fieldContext_ChangeCircumstance_from(ctx, field)
+	case "to":
+		return ec.fieldContext_ChangeCircumstance_to(ctx, field)
+	case "name":
+		return ec.fieldContext_ChangeCircumstance_name(ctx, field)
+	case "text":
+		return ec.fieldContext_ChangeCircumstance_text(ctx, field)
+	case "before":
+		return ec.fieldContext_ChangeCircumstance_before(ctx, field)
+	case "after":
+		return ec.fieldContext_ChangeCircumstance_after(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ChangeCircumstance", field.Name)
+}
+
 func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "viewer":
@@ -7436,8 +7589,64 @@ func (ec *executionContext) childFields_Report(ctx context.Context, field graphq
 		return ec.fieldContext_Report_journey(ctx, field)
 	case "cohorts":
 		return ec.fieldContext_Report_cohorts(ctx, field)
+	case "changes":
+		return ec.fieldContext_Report_changes(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Report", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "names":
+		return ec.fieldContext_ReportChange_names(ctx, field)
+	case "before":
+		return ec.fieldContext_ReportChange_before(ctx, field)
+	case "after":
+		return ec.fieldContext_ReportChange_after(ctx, field)
+	case "difference":
+		return ec.fieldContext_ReportChange_difference(ctx, field)
+	case "share":
+		return ec.fieldContext_ReportChange_share(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportChange", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportChangeName(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "by":
+		return ec.fieldContext_ReportChangeName_by(ctx, field)
+	case "value":
+		return ec.fieldContext_ReportChangeName_value(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportChangeName", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportChanges(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "whole":
+		return ec.fieldContext_ReportChanges_whole(ctx, field)
+	case "currency":
+		return ec.fieldContext_ReportChanges_currency(ctx, field)
+	case "dimensions":
+		return ec.fieldContext_ReportChanges_dimensions(ctx, field)
+	case "chain":
+		return ec.fieldContext_ReportChanges_chain(ctx, field)
+	case "circumstances":
+		return ec.fieldContext_ReportChanges_circumstances(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportChanges", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportDimensionChanges(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "by":
+		return ec.fieldContext_ReportDimensionChanges_by(ctx, field)
+	case "values":
+		return ec.fieldContext_ReportDimensionChanges_values(ctx, field)
+	case "rest":
+		return ec.fieldContext_ReportDimensionChanges_rest(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportDimensionChanges", field.Name)
 }
 
 func (ec *executionContext) childFields_ReportFilter(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -46,6 +46,7 @@ func TestCostsFollowTheBounds(t *testing.T) {
 		{"Report", "series"}: period.MaxPoints / 100, {"Report", "propertyNames"}: MaxProperties / 10,
 		{"Report", "breakdown"}: MaxReportRows / 10, {"Journey", "next"}: tens(journeyNodes), {"JourneyNode", "next"}: tens(journeyNodes),
 		{"ReportNumbers", "series"}: period.MaxPoints / 100, {"ReportNumbers", "breakdown"}: MaxReportRows / 10,
+		{"Report", "changes"}: MaxPage / 10, {"ReportChanges", "dimensions"}: 10, {"ReportChanges", "chain"}: 2, {"ReportChanges", "circumstances"}: 8,
 		{"CohortReport", "weeks"}: tens(scan.MaxCohorts), {"Cohort", "returned"}: tens(scan.MaxCohortWeeks),
 
 		{"Query", "sites"}: MaxPage, {"Account", "sites"}: MaxPage, {"Query", "sitekeys"}: MaxPage,

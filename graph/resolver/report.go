@@ -63,6 +63,9 @@ func (rules *readerRules) check(filters []model.ReportFilter, selected *selected
 	if len(selected.numbers) > 0 {
 		return invalidArgument("property", message)
 	}
+	if selected.revenue {
+		return invalidArgument("metric", "This link does not show revenue.")
+	}
 	selected.properties = nil
 	return nil
 }
@@ -166,7 +169,7 @@ func (r *Resolver) questionOf(
 		return nil, nil, err
 	}
 
-	q.Series, q.Interval = selected.series, selected.interval
+	q.Series, q.Interval, q.Hours = selected.series, selected.interval, selected.hours && compare != nil
 	q.Selected = scan.Query{
 		KeyEvents: keys, Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Journeys: selected.journeys,
 		Properties: selected.properties, WithoutRevenue: rules.withoutRevenue, Numbers: selected.numbers,
@@ -253,6 +256,9 @@ func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports
 	if query.Cohorts != nil {
 		panels++
 	}
+	if query.Hours != nil {
+		panels++
+	}
 	answer, err := r.reports.Answer(ctx, request, &payer{limits.Of(ctx), caller, panels, 0})
 	if err == nil && !limits.Of(ctx).Hold(ctx, caller, answer.Bytes) {
 		err = reports.ErrTooLarge
@@ -264,7 +270,7 @@ func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports
 type payer struct {
 	request *limits.Request
 	caller  auth.Caller
-	panels  int // breakdowns, funnels, journeys, cohorts, lists of properties and numbers
+	panels  int // breakdowns, funnels, journeys, cohorts, hours, lists of properties and numbers
 	paid    int
 }
 

@@ -29,6 +29,8 @@ type selected struct {
 	cohorts     bool
 	properties  *scan.PropertyNames
 	numbers     []scan.Numbers
+	revenue     bool // changes of revenue
+	hours       bool // for their circumstances
 }
 
 // selectedOf reads the fields that the request selects of the report that is being resolved, under
@@ -53,6 +55,8 @@ func selectedOf(ctx context.Context) (*selected, error) {
 			s.cohorts = true
 		case "propertyNames":
 			err = s.addProperties(args)
+		case "changes":
+			s.addChanges(ctx, args, field.Selections)
 		case "numbers":
 			err = s.addNumbers(ctx, args, field.Selections)
 		}
@@ -88,13 +92,18 @@ func (s *selected) addBreakdown(args map[string]any, selections ast.SelectionSet
 	metric := cmp.Or(text(order, "metric"), string(generated.ReportMetricVisitors))
 	b.VisitorsOnly = metric == string(generated.ReportMetricVisitors) && selectsVisitorsOnly(selections)
 
+	s.addRows(b)
+	return nil
+}
+
+// addRows adds a breakdown, unless it was asked for with as many figures.
+func (s *selected) addRows(b scan.Breakdown) {
 	n := slices.IndexFunc(s.breakdowns, b.Same)
 	if n < 0 {
 		s.breakdowns = append(s.breakdowns, b)
-		return nil
+		return
 	}
 	s.breakdowns[n].VisitorsOnly = s.breakdowns[n].VisitorsOnly && b.VisitorsOnly
-	return nil
 }
 
 // selectsVisitorsOnly reports whether the metrics of a selection are visitors and their share.

@@ -167,6 +167,7 @@ type (
 	importJobResolver            struct{ *Resolver }
 	reportResolver               struct{ *Resolver }
 	reportNumbersResolver        struct{ *Resolver }
+	reportChangesResolver        struct{ *Resolver }
 )
 
 // Query implements generated.ResolverRoot.
@@ -264,3 +265,6 @@ func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r}
 
 // ReportNumbers implements generated.ResolverRoot.
 func (r *Resolver) ReportNumbers() generated.ReportNumbersResolver { return &reportNumbersResolver{r} }
+
+// ReportChanges implements generated.ResolverRoot.
+func (r *Resolver) ReportChanges() generated.ReportChangesResolver { return &reportChangesResolver{r} }

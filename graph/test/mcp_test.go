@@ -135,7 +135,10 @@ func toolCalls(domain, sitekey string) map[string][]map[string]any {
 			{"site": domain, "period": "TODAY_AND_6_DAYS", "by": "EVENT", "orderBy": "PAGEVIEWS", "direction": "ASC", "search": "s"},
 			{"site": domain},
 		},
-		"compare": {with(nil), with(map[string]any{"compareFrom": "2026-10-29", "matchDayOfWeek": false, "metrics": all, "by": "CHANNEL"})},
+		"compare": {
+			with(nil), with(map[string]any{"compareFrom": "2026-10-29", "matchDayOfWeek": false, "metrics": all, "by": "CHANNEL"}),
+			with(map[string]any{"why": "VISITS", "filters": filters}), with(map[string]any{"why": "REVENUE"}),
+		},
 		"top": {
 			with(map[string]any{"by": "SOURCE_NAME"}),
 			with(map[string]any{"by": "HOUR_OF_DAY", "filters": filters, "compare": "PREVIOUS_YEAR"}),

@@ -161,7 +161,7 @@ func walkedArguments(t *testing.T, of string, f *ast.FieldDefinition, ids map[st
 			list = append(list, "first: 2")
 		case isRequired(arg) && value == "":
 			t.Errorf("%s.%s needs the argument %s: add a value to walkArguments", of, f.Name, arg.Name)
-		case isRequired(arg), arg.Name == "period":
+		case isRequired(arg), arg.Name == "period", arg.Name == "compare":
 			list = append(list, arg.Name+": "+value)
 		}
 	}
@@ -285,7 +285,8 @@ var unread = map[string]string{
 	"ImportError": "part of an import job, which is read", "ImportNote": "part of an import job, which is read",
 	"ImportedEvent":     "part of an import job, which is read",
 	"ImportPreviewFile": "part of an import job, which is read", "ProviderRole": "part of a provider, which is read",
-	"InvitationOffer": "needs the secret of an invitation", "Suspension": "open, without names",
+	"ReportChangeName": "part of a change, which is read",
+	"InvitationOffer":  "needs the secret of an invitation", "Suspension": "open, without names",
 }
 
 // as returns a function that queries with a token.

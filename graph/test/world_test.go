@@ -88,7 +88,7 @@ func fieldSelection(def *ast.Definition, depth int, types map[string]string, but
 // literals are the values of required arguments below the root, in GraphQL, by name.
 var literals = map[string]string{
 	"period": "{preset: TODAY}", "by": "PAGE", "from": `{page: "/"}`, "direction": "NEXT", "steps": `[{page: "/"}, {event: "signup"}]`,
-	"property": `"plan"`,
+	"property": `"plan"`, "compare": "{kind: PREVIOUS_PERIOD}",
 }
 
 // needsArguments reports whether a field has an argument without a default and without a literal.

@@ -44,7 +44,7 @@ type rows map[string]scan.Figures
 func (r rows) All() iter.Seq2[string, scan.Figures] { return maps.All(r) }
 func (r rows) Of(value string) scan.Figures         { return r[value] }
 
-// figures returns the figures of visits: all, or those of a page or event.
+// figures returns the figures of visits: in all, or in the row of a page or event.
 func figures(visits []visit, by model.ReportDimension) (f scan.Figures) {
 	var sold scan.Revenue
 	for _, v := range visits {
@@ -194,7 +194,7 @@ func TestPlantedChanges(t *testing.T) {
 	}
 }
 
-// compareWithRecount compares causes and parts with those of the second implementation.
+// compareWithRecount compares causes and parts with the second implementation.
 func compareWithRecount(t *testing.T, world string, metric changes.Metric, before, after []visit) {
 	t.Helper()
 	c := count(metric, before, after)
