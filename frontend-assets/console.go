@@ -30,6 +30,7 @@ var consoleFiles = map[string]*file{
 	"drilldown.js": builtFile("console/drilldown.js", javascript),
 	"timeline.js":  builtFile("console/timeline.js", javascript),
 	"site.js":      builtFile("console/site.js", javascript),
+	"settings.js":  builtFile("console/settings.js", javascript),
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),
 	"operator.js":  builtFile("console/operator.js", javascript),
@@ -57,8 +58,9 @@ var consolePaths = []string{
 	"/{$}", "/sign-in", "/sign-in/provider", "/provider", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up",
 	"/confirm-email", "/stop-mail", "/confirm-alerts", "/share",
 	"/sites/new", "/sites/{id}", "/sites/{id}/live", "/sites/{id}/install", "/sites/{id}/events", "/sites/{id}/rejections",
-	"/sites/{id}/webhooks", "/sites/{id}/alerts", "/alerts", "/sites/{id}/export", "/sites/{id}/import", "/sites/{id}/settings", "/sites/{id}/sharing", "/sites/{id}/saved",
-	"/sites/{id}/usage", "/deleted", "/captcha", "/captcha/new", "/captcha/{id}", "/account", "/members", "/tokens",
+	"/sites/{id}/webhooks", "/sites/{id}/alerts", "/alerts", "/sites/{id}/export", "/sites/{id}/import", "/sites/{id}/settings",
+	"/sites/{id}/measurement", "/sites/{id}/exclusions", "/sites/{id}/advanced", "/sites/{id}/sharing", "/sites/{id}/saved", "/sites/{id}/usage",
+	"/deleted", "/captcha", "/captcha/new", "/captcha/{id}", "/account", "/members", "/tokens",
 	"/sessions", "/security", "/audit", "/operator",
 }
 

@@ -16,7 +16,8 @@ var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
 	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "provider": {"en", "provider", "parts"},
 	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"}, "parts": {"en", "parts", "deliveries", "menu", "progress"},
-	"site": {"en", "site", "deliveries", "parts", "menu"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
+	"site": {"en", "site", "deliveries", "parts", "menu"}, "settings": {"en", "settings", "parts", "menu"}, "captcha": {"en", "captcha", "parts"},
+	"account": {"en", "account", "parts"},
 }
 
 // TestMessages checks that each text that the console uses is loaded with its module, that no key
@@ -50,7 +51,7 @@ func TestMessages(t *testing.T) {
 
 	files := make(map[string]string)
 	for _, name := range []string{
-		"en", "drilldown", "timeline", "journeys", "zip", "site", "captcha", "account", "operator", "provider", "import", "alerts", "deliveries", "menu", "parts", "progress",
+		"en", "drilldown", "timeline", "journeys", "zip", "site", "settings", "captcha", "account", "operator", "provider", "import", "alerts", "deliveries", "menu", "parts", "progress",
 	} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {

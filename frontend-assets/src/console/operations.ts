@@ -580,11 +580,6 @@ export type UpdateSiteInput = {
   smallGroup?: number | null;
 };
 
-export type SiteDomainInput = {
-  siteId: string;
-  domain: string;
-};
-
 export type RotateServerSecretInput = {
   siteId: string;
   keepOldFor?: number;
@@ -3295,9 +3290,6 @@ export type SettingsData = {
   viewer: ViewerFields | null;
   site: {
     siteKey: string;
-    plan: SitePlan;
-    createdAt: string;
-    usage: UsageFields;
   } & SiteFields & SettingsFields | null;
   installation: {
     countries: boolean;
@@ -3305,7 +3297,7 @@ export type SettingsData = {
   };
 };
 export const settings = /* @__PURE__ */ operation<{ id: string }, SettingsData>(
-  'query Settings($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... SettingsFields siteKey plan createdAt usage{... UsageFields}}installation{countries shields}}', viewerFieldsText, siteFieldsText, settingsFieldsText, usageFieldsText,
+  'query Settings($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... SettingsFields siteKey}installation{countries shields}}', viewerFieldsText, siteFieldsText, settingsFieldsText,
 );
 
 export type PrivacyTextData = {
@@ -3325,26 +3317,6 @@ export type UpdateSiteData = {
 };
 export const updateSite = /* @__PURE__ */ operation<{ input: UpdateSiteInput }, UpdateSiteData>(
   'mutation UpdateSite($input:UpdateSiteInput!){updateSite(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
-);
-
-export type AddSiteDomainData = {
-  addSiteDomain: {
-    site: SettingsFields | null;
-    userErrors: UserErrorFields[];
-  } | null;
-};
-export const addSiteDomain = /* @__PURE__ */ operation<{ input: SiteDomainInput }, AddSiteDomainData>(
-  'mutation AddSiteDomain($input:SiteDomainInput!){addSiteDomain(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
-);
-
-export type RemoveSiteDomainData = {
-  removeSiteDomain: {
-    site: SettingsFields | null;
-    userErrors: UserErrorFields[];
-  } | null;
-};
-export const removeSiteDomain = /* @__PURE__ */ operation<{ input: SiteDomainInput }, RemoveSiteDomainData>(
-  'mutation RemoveSiteDomain($input:SiteDomainInput!){removeSiteDomain(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
 );
 
 export type RotateServerSecretData = {

@@ -12,7 +12,6 @@ import { Export } from './site/export';
 import { Install, NewSite } from './site/install';
 import { Rejections } from './site/rejections';
 import { Saved } from './site/saved';
-import { Settings } from './site/settings';
 import { Sharing } from './site/sharing';
 import { Usage } from './site/usage';
 import { Webhooks } from './site/webhooks';
@@ -26,7 +25,6 @@ export const pages: Record<string, ComponentType<any>> = {
   '/sites/:id/rejections': Rejections,
   '/sites/:id/webhooks': Webhooks,
   '/sites/:id/export': Export,
-  '/sites/:id/settings': Settings,
   '/sites/:id/sharing': Sharing,
   '/sites/:id/saved': Saved,
   '/sites/:id/usage': Usage,

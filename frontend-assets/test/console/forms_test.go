@@ -2,8 +2,11 @@ package console_test
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
@@ -41,31 +44,32 @@ func TestTwoTabsChromium(t *testing.T) {
 	// This tab still shows the former name.
 	two.Front()
 	two.fill("Time zone", "Europe/Berlin")
-	two.check("E-commerce")
+	two.list("extraDomains", "Tea.localhost")
+	two.see("2 unsaved changes")
 	two.press("Save")
-	two.WaitFor(labelled("E-commerce") + ".defaultChecked")
+	two.WaitFor(rowOf("extraDomains", 0) + ".value === 'tea.localhost' && !" + button("Save"))
 
 	var data struct {
 		Site struct {
-			Name, TimeZone                    string
-			MeasureEcommerce, AutomaticEvents bool
+			Name, TimeZone string
+			ExtraDomains   []string
 		}
 	}
 	read := func() {
 		t.Helper()
-		s.Do(`query ($id: ID!) { site(id: $id) { name timeZone measureEcommerce automaticEvents } }`,
+		s.Do(`query ($id: ID!) { site(id: $id) { name timeZone extraDomains } }`,
 			map[string]any{"id": id}, &data)
 	}
 	if read(); data.Site.Name != "Renamed in one tab" || data.Site.TimeZone != "Europe/Berlin" ||
-		!data.Site.MeasureEcommerce || !data.Site.AutomaticEvents {
+		!slices.Equal(data.Site.ExtraDomains, []string{"tea.localhost"}) {
 		t.Errorf("after two saves: %+v", data.Site)
 	}
 
 	// A field that was saved and is set back is a change again.
-	two.check("E-commerce")
+	two.press("Remove tea.localhost")
 	two.press("Save")
-	two.WaitFor(`!` + labelled("E-commerce") + `.defaultChecked`)
-	if read(); data.Site.MeasureEcommerce || data.Site.Name != "Renamed in one tab" {
+	two.WaitFor(`!` + button("Save"))
+	if read(); len(data.Site.ExtraDomains) > 0 || data.Site.Name != "Renamed in one tab" {
 		t.Errorf("after a third save: %+v", data.Site)
 	}
 
@@ -89,7 +93,7 @@ func TestSessionEndsChromium(t *testing.T) {
 	s.signUp()
 	id, _ := s.createSite("shop.localhost", "Kettle shop")
 	path := "/sites/" + id + "/settings"
-	p := s.openSignedIn(path)
+	p := s.openSignedIn("/sites/" + id + "/measurement")
 
 	// end ends the session of the browser.
 	end := func() {
@@ -101,9 +105,19 @@ func TestSessionEndsChromium(t *testing.T) {
 		p.Eval("delete window.ended", nil)
 	}
 
-	p.fill("Name", "Typed before the end")
 	p.check("Site search")
 	p.check("Automatic events")
+	end()
+	p.press("Save")
+	p.signIn(ownerEmail, ownerPassword)
+	p.see("Your session had ended.")
+	p.WaitFor(labelled("Site search") + ".checked && !" + labelled("Automatic events") + ".checked")
+	p.press("Save")
+	p.WaitFor("!document.body.innerText.includes('Your session had ended.')")
+
+	p.press("General")
+	p.fill("Name", "Typed before the end")
+	p.list("extraDomains", "tea.localhost", "blog.localhost")
 	end()
 	p.press("Save")
 	p.WaitFor("location.pathname === '/sign-in' && location.search === " + strconv.Quote("?next="+url.QueryEscape(path)))
@@ -116,19 +130,20 @@ func TestSessionEndsChromium(t *testing.T) {
 	p.signIn(ownerEmail, ownerPassword)
 	p.WaitFor("location.pathname === " + strconv.Quote(path))
 	p.see("Your session had ended.")
-	p.WaitFor(labelled("Name") + ".value === 'Typed before the end' && " + labelled("Site search") + ".checked && !" +
-		labelled("Automatic events") + ".checked")
+	p.WaitFor(labelled("Name") + ".value === 'Typed before the end' && " + rowOf("extraDomains", 1) + "?.value === 'blog.localhost'")
+	p.see("2 unsaved changes")
 	p.look("settings-kept")
 	p.press("Save")
 	p.WaitFor("!document.body.innerText.includes('Your session had ended.')")
 	var data struct {
 		Site struct {
 			Name                               string
+			ExtraDomains                       []string
 			MeasureSiteSearch, AutomaticEvents bool
 		}
 	}
-	s.Do(`query ($id: ID!) { site(id: $id) { name measureSiteSearch automaticEvents } }`, map[string]any{"id": id}, &data)
-	if data.Site.Name != "Typed before the end" || !data.Site.MeasureSiteSearch || data.Site.AutomaticEvents {
+	s.Do(`query ($id: ID!) { site(id: $id) { name extraDomains measureSiteSearch automaticEvents } }`, map[string]any{"id": id}, &data)
+	if data.Site.Name != "Typed before the end" || len(data.Site.ExtraDomains) != 2 || !data.Site.MeasureSiteSearch || data.Site.AutomaticEvents {
 		t.Errorf("after the sign-in: %+v", data.Site)
 	}
 
@@ -159,7 +174,7 @@ func TestSessionEndsChromium(t *testing.T) {
 }
 
 // TestSettingsErrorsChromium enters wrong addresses among right ones, and looks at the list of time
-// zones.
+// zones. Unsaved changes stay until they are saved or discarded, on each way from the page.
 func TestSettingsErrorsChromium(t *testing.T) {
 	t.Parallel()
 
@@ -167,12 +182,7 @@ func TestSettingsErrorsChromium(t *testing.T) {
 	s.signUp()
 	id, _ := s.createSite("shop.localhost", "Kettle shop")
 	p := s.openSignedIn("/sites/" + id + "/settings")
-
-	p.enter("document.querySelector('textarea')", "192.0.2.7\noffice\n2001:db8::/32\nhome")
-	p.click(`[...document.querySelector('textarea').form.querySelectorAll('button')].at(-1)`)
-	p.see("Line 2, office: ")
-	p.see("Line 4, home: ")
-	p.look("settings-addresses")
+	p.WaitFor(labelled("Time zone"))
 
 	zone := func(name string) string {
 		return p.Text(labelled("Time zone") + `.querySelector('option[value="` + name + `"]')?.textContent ?? ''`)
@@ -185,5 +195,54 @@ func TestSettingsErrorsChromium(t *testing.T) {
 			t.Errorf("the retired zone %q", got)
 		}
 	}
+
+	p.press("Exclusions")
+	const addresses = "excludedAddresses"
+	p.list(addresses, "192.0.2.7", "office", "2001:db8::/32", "home")
+	p.press("Save")
+	p.WaitFor("document.activeElement === " + rowOf(addresses, 1))
+	invalid := `[...document.querySelectorAll('[aria-invalid=true]')].map(e => e.value).join()`
+	p.WaitFor(invalid + ` === 'office,home'`)
+	p.look("settings-addresses")
+
+	// An error leaves with its text. Enter leads to the next row instead of sending the form.
+	p.press("Remove office")
+	p.WaitFor(invalid + ` === 'home' && document.activeElement === ` + rowOf(addresses, 1))
+	p.enter(rowOf(addresses, 0), "")
+	p.Do(browsertest.Press(kb.Enter))
+	p.WaitFor("document.activeElement === " + rowOf(addresses, 1))
+	p.see("1 unsaved change")
+
+	// The page is not left without a question: not by a link, by keys, nor back.
+	stays := func() {
+		t.Helper()
+		p.see("1 unsaved change.")
+		p.WaitFor("location.pathname.endsWith('/exclusions')")
+	}
+	p.press("Measurement")
+	stays()
+	p.look("settings-leave")
+	p.press("Close")
+	p.WaitFor("document.activeElement.textContent === 'Measurement'")
+	p.Do(browsertest.Press("g"), browsertest.Press("s"))
+	stays()
+	p.press("Close")
+	p.Eval("history.back()", nil)
+	stays()
+	p.press("Close")
+	p.WaitFor(rowOf(addresses, 2) + ".value === 'home'")
+	p.Eval("history.back()", nil)
+	stays()
+	p.press("Discard and leave")
+	p.WaitFor("!location.pathname.endsWith('/exclusions')")
+	p.Eval("history.forward()", nil)
+	p.WaitFor(rowOf(addresses, 0) + "?.value === ''")
+
+	// Discarded changes are none.
+	p.list(addresses, "192.0.2.7")
+	p.press("Discard")
+	p.WaitFor(rowOf(addresses, 0) + ".value === '' && !" + button("Save") + " && document.activeElement === " + rowOf(addresses, 0))
+	p.press("General")
+
 	p.clean(s)
 }

@@ -149,7 +149,7 @@ func TestSiteTabsChromium(t *testing.T) {
 	k.WaitFor(current + " === 'Settings page' && " + heading + " === 'General'")
 
 	// Each page has its place in the list, which does not move.
-	const want = "General,Installation,Events,Refused calls,Usage,Notes, segments, funnels,Sharing,Export,Import,Webhooks,Alerts and mails"
+	const want = "General,Measurement,Exclusions,Installation,Advanced,Events,Refused calls,Usage,Notes, segments, funnels,Sharing,Export,Import,Webhooks,Alerts and mails"
 	if got := k.Text(entries); got != want {
 		t.Errorf("the pages are %s, want %s", got, want)
 	}

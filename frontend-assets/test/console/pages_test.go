@@ -47,7 +47,8 @@ func TestEveryPageChromium(t *testing.T) {
 	for _, path := range []string{
 		"/", "/sites/new", "/sites/" + site, "/sites/" + blank, "/sites/" + site + "/live", "/sites/" + site + "/install", "/sites/" + blank + "/install",
 		"/sites/" + site + "/events", "/sites/" + site + "/rejections", "/sites/" + site + "/webhooks", "/sites/" + site + "/export",
-		"/sites/" + site + "/import", "/sites/" + imported + "/import", "/sites/" + site + "/settings", "/sites/" + site + "/sharing",
+		"/sites/" + site + "/import", "/sites/" + imported + "/import", "/sites/" + site + "/settings",
+		"/sites/" + site + "/measurement", "/sites/" + site + "/exclusions", "/sites/" + site + "/advanced", "/sites/" + site + "/sharing",
 		"/sites/" + site + "/saved", "/sites/" + site + "/alerts", "/alerts", "/sites/" + site + "/usage", "/deleted", "/captcha", "/captcha/new",
 		"/captcha/" + created.CreateSitekey.Sitekey.ID, "/account", "/members", "/tokens", "/sessions", "/security", "/audit", "/provider",
 		"/operator", "/sites/site_unknown",

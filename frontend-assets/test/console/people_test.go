@@ -164,7 +164,7 @@ func TestSeveralAccountsChromium(t *testing.T) {
 	// The pages of the menus show the chosen account, and its role.
 	p.press("Kettle shop")
 	p.press("Settings")
-	p.see("More domains")
+	p.see("Site key")
 	p.WaitFor(`!document.querySelector('input[name=name]').disabled && !document.body.innerText.includes('Delete the site')`)
 	p.press("Account menu of agency@example.com")
 	p.press("Members")

@@ -82,16 +82,20 @@ func TestFirstSiteChromium(t *testing.T) {
 
 	// Settings: an error at its field, then a change that a new visit shows.
 	p.press("General")
-	p.see("There is no secret")
-	p.fill("Domain", "not a domain")
-	p.press("Add")
-	p.WaitFor("document.activeElement.name === 'domain' && document.activeElement.ariaInvalid === 'true'")
-	p.fill("Domain", "www.other.example")
-	p.press("Add")
-	p.WaitFor(button("Remove www.other.example"))
-	p.check("E-commerce")
+	p.list("extraDomains", "not a domain")
+	p.press("Save")
+	p.WaitFor("document.activeElement === " + rowOf("extraDomains", 0) + " && document.activeElement.ariaInvalid === 'true'")
+	p.look("settings-domains")
+	p.list("extraDomains", "www.other.example")
 	p.press("Save")
 	p.see("Saved")
+	p.press("Measurement")
+	p.check("E-commerce")
+	p.press("Save")
+	p.WaitFor(labelled("E-commerce") + ".defaultChecked")
+	p.look("settings-measurement")
+	p.press("Advanced")
+	p.see("There is no secret")
 	p.press("Create a secret")
 	p.see("it is shown only this once")
 	p.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.startsWith('svcs_'))`)
@@ -216,6 +220,7 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.look("sites")
 	p.press("Kettle shop")
 	p.press("Settings")
+	p.press("Advanced")
 
 	// A paused site refuses hits.
 	p.press("Pause the site")
@@ -240,6 +245,7 @@ func TestFirstSiteChromium(t *testing.T) {
 
 	// Deleted again, and then for good.
 	p.press("Settings")
+	p.press("Advanced")
 	p.press("Delete the site")
 	p.fill("To confirm, type shop.localhost", "shop.localhost")
 	p.press("Delete the site")

@@ -20,7 +20,7 @@ func TestTransferChromium(t *testing.T) {
 	s.createSite("blog.localhost", "Kettle blog")
 	s.Do(`mutation { createAccount(input: {name: "Agency"}) { userErrors { message } } }`, nil, nil)
 
-	p := s.openSignedIn("/sites/" + site + "/settings")
+	p := s.openSignedIn("/sites/" + site + "/advanced")
 	p.press("Move to another account")
 	p.see("Members of this account lose access, and those of the new one get it.")
 	p.look("site-transfer")

@@ -70,12 +70,6 @@ func daysAround(now time.Time) string {
 	return "?from=" + now.AddDate(0, 0, -2).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, 2).Format(time.DateOnly)
 }
 
-// save presses the button of the form with a control.
-func (p *tab) save(label string) {
-	p.t.Helper()
-	p.click(`[...` + labelled(label) + `.form.querySelectorAll('button')].at(-1)`)
-}
-
 // TestVisitorsChromium chooses what the visits of a site keep and which hits it leaves out, and
 // looks at the panels of these details.
 func TestVisitorsChromium(t *testing.T) {
@@ -86,10 +80,11 @@ func TestVisitorsChromium(t *testing.T) {
 	id, key := s.createSite("shop.localhost", "Kettle shop")
 	blank, blankKey := s.createSite("blog.localhost", "Blog")
 
-	p := s.openSignedIn("/sites/" + id + "/settings")
+	p := s.openSignedIn("/sites/" + id + "/measurement")
 	p.choosesDetails(s, id)
-	p.choosesLeftOut(s, id)
 	p.readsPrivacyText()
+	p.press("Exclusions")
+	p.choosesLeftOut(s, id)
 
 	for _, client := range []model.Client{
 		{Country: "DE", Browser: model.Chrome, System: model.Windows, Device: model.Desktop, Host: "shop.localhost"},
@@ -126,10 +121,9 @@ func TestCountriesChromium(t *testing.T) {
 	s := start(t, map[string]string{"GEO_FILE": countries, "DATA_CENTRE_FILE": networks})
 	s.signUp()
 	id, key := s.createSite("shop.localhost", "Kettle shop")
-	p := s.openSignedIn("/sites/" + id + "/settings")
-	p.WaitFor(labelled("Referrer spam") + ".disabled && !" + labelled("Data centres") + ".disabled")
+	p := s.openSignedIn("/sites/" + id + "/measurement")
 	p.check("Country")
-	p.save("Country")
+	p.press("Save")
 	p.WaitFor(labelled("Country") + ".defaultChecked")
 
 	s.hitUntil(key, func(before, now []string) bool { return slices.Contains(now, "CH---") })
@@ -137,11 +131,18 @@ func TestCountriesChromium(t *testing.T) {
 	p.Goto(s.Origin + "/sites/" + id + daysAround(time.Now().UTC()) + "&audience=country")
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label="Audience"] .ranks a')].some(e => e.textContent === 'Switzerland')`)
 
-	p.Goto(s.Origin + "/sites/" + id + "/settings")
-	p.enter("document.querySelector('[name=excludedCountries]')", "switzerland")
+	// A list that the operator has not set up is not offered.
+	p.Goto(s.Origin + "/sites/" + id + "/exclusions")
+	p.WaitFor(labelled("Data centres"))
+	p.WaitFor("!" + labelled("Referrer spam"))
+	p.list("excludedCountries", "switzerland", "Atlantis")
+	p.press("Save")
+	p.WaitFor("document.activeElement === " + rowOf("excludedCountries", 1) + " && document.activeElement.ariaInvalid === 'true'")
+	p.look("settings-countries")
+	p.press("Remove Atlantis")
 	p.check("Data centres")
-	p.save("Data centres")
-	p.WaitFor(labelled("Data centres") + ".defaultChecked && document.querySelector('[name=excludedCountries]').defaultValue === 'Switzerland'")
+	p.press("Save")
+	p.WaitFor(labelled("Data centres") + ".defaultChecked && " + rowOf("excludedCountries", 0) + ".value === 'Switzerland'")
 	if got, want := s.visitorSettings(id), "{VisitDetails:[COUNTRY] ExcludedCountries:[CH] ExcludedPaths:[] Shields:[DATA_CENTRES] SmallGroup:3}"; got != want {
 		t.Errorf("settings %s, want %s", got, want)
 	}
@@ -185,21 +186,18 @@ func (s *service) hitUntil(key string, done func(before, now []string) bool) {
 func (p *tab) choosesDetails(s *service, id string) {
 	p.t.Helper()
 
-	p.WaitFor(labelled("Country") + ".disabled && " + labelled("Referrer spam") + ".disabled && " + labelled("Data centres") + ".disabled")
-	p.WaitFor(`document.getElementById(` + labelled("Country") + `.getAttribute('aria-describedby')).textContent ===
-		'The operator has set up no country database.'`)
-	p.WaitFor("document.querySelector('[name=excludedCountries]').disabled")
-
+	p.WaitFor(labelled("Country") + ".disabled")
+	p.see("The operator has set up no country database.")
 	for _, label := range []string{"Browser", "Device", "Hostname"} {
 		p.check(label)
 	}
 	p.fill("Hide groups smaller than", "1")
-	p.save("Browser")
+	p.press("Save")
 	p.WaitFor(labelled("Browser") + ".defaultChecked")
 
 	// Another save changes its own fields only.
 	p.check("System")
-	p.save("System")
+	p.press("Save")
 	p.WaitFor(labelled("System") + ".defaultChecked")
 	want := "{VisitDetails:[BROWSER SYSTEM DEVICE HOSTNAME] ExcludedCountries:[] ExcludedPaths:[] Shields:[] SmallGroup:1}"
 	if got := s.visitorSettings(id); got != want {
@@ -207,34 +205,27 @@ func (p *tab) choosesDetails(s *service, id string) {
 	}
 }
 
-// choosesLeftOut enters a wrong path and, as with a file of countries, wrong countries. Errors name
-// their lines, and nothing is saved until all are right.
+// choosesLeftOut enters wrong paths. Errors are at their rows, and nothing is saved until all are
+// right.
 func (p *tab) choosesLeftOut(s *service, id string) {
 	p.t.Helper()
 	before := s.visitorSettings(id)
 
-	paths := "document.querySelector('[name=excludedPaths]')"
-	p.enter(paths, "/admin/**\n\nadmin\n/a?b")
-	p.save("Pages, by path or pattern, one per line")
-	p.see("Line 3, admin: ")
-	p.see("Line 4, /a?b: ")
-	p.WaitFor("document.activeElement.name === 'excludedPaths'") // the first field with an error
+	p.WaitFor("document.querySelector('[name=excludedCountries]').disabled && !" + labelled("Data centres"))
+	const paths = "excludedPaths"
+	p.list(paths, "/admin/**", "admin", "/a?b")
+	p.press("Save")
+	p.WaitFor("document.activeElement === " + rowOf(paths, 1) + " && " + rowOf(paths, 2) + ".ariaInvalid === 'true'") // the first field with an error
+	p.look("settings-exclusions")
 	if got := s.visitorSettings(id); got != before {
 		p.t.Errorf("settings after an error: %s", got)
 	}
 
-	p.Eval("document.querySelector('[name=excludedCountries]').disabled = false", nil)
-	p.enter("document.querySelector('[name=excludedCountries]')", "Germany\nAtlantis\nfr")
-	p.enter(paths, "/admin/**\n/preview/*")
-	p.save("Pages, by path or pattern, one per line")
-	p.see("Line 2, Atlantis: ")
-	p.WaitFor("document.activeElement.name === 'excludedCountries'")
-	p.look("settings-visitors")
-
-	p.enter("document.querySelector('[name=excludedCountries]')", "Germany\nfr")
-	p.save("Pages, by path or pattern, one per line")
-	p.WaitFor("document.querySelector('[name=excludedCountries]').defaultValue === 'Germany\\nFrance'")
-	want := strings.Replace(before, "ExcludedCountries:[] ExcludedPaths:[]", "ExcludedCountries:[DE FR] ExcludedPaths:[/admin/** /preview/*]", 1)
+	p.list(paths, "/admin/**", "/preview/*")
+	p.press("Remove /a?b")
+	p.press("Save")
+	p.WaitFor("!" + button("Save"))
+	want := strings.Replace(before, "ExcludedPaths:[]", "ExcludedPaths:[/admin/** /preview/*]", 1)
 	if got := s.visitorSettings(id); got != want {
 		p.t.Errorf("settings %s, want %s", got, want)
 	}
@@ -255,10 +246,10 @@ func (p *tab) readsPrivacyText() {
 
 	p.Eval("window.before = "+text, nil)
 	p.check("Hostname")
-	p.save("Hostname")
+	p.press("Save")
 	p.WaitFor(text + " !== window.before && !" + labelled("Hostname") + ".defaultChecked")
 	p.check("Hostname")
-	p.save("Hostname")
+	p.press("Save")
 	p.WaitFor(text + " === window.before")
 }
 
@@ -328,7 +319,7 @@ func (p *tab) explainsUnknown(s *service, path string) {
 	p.see("Hostnames are turned off for this site. Settings")
 	p.look("figures-unknown")
 	p.press("Browsers")
-	p.WaitFor(`document.querySelector('section[aria-label=Audience] .hint a')?.getAttribute('href').endsWith('/settings')`)
+	p.WaitFor(`document.querySelector('section[aria-label=Audience] .hint a')?.getAttribute('href').endsWith('/measurement')`)
 }
 
 // hidesSmallGroups opens a shared report with one visitor, which is less than the site's smallest
@@ -372,9 +363,10 @@ func (p *tab) isGerman(s *service, id, days string) {
 		p.see(advice)
 	}
 
-	p.hasNoBarriers("/sites/" + id + "/settings")
+	p.hasNoBarriers("/sites/" + id + "/measurement")
 	p.see("Gruppen ausblenden unter")
-	p.WaitFor("document.querySelector('[name=excludedCountries]').value === 'Deutschland\\nFrankreich'")
 	p.look("settings-visitors-german")
+	p.hasNoBarriers("/sites/" + id + "/exclusions")
+	p.look("settings-exclusions-german")
 	p.hasNoBarriers(path)
 }

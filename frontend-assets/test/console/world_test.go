@@ -260,6 +260,19 @@ func (p *tab) setDate(field, day string) {
 	})(%s)`, day, field), nil)
 }
 
+// rowOf returns a JavaScript expression for the field of a text in a list, which begins with 0.
+func rowOf(list string, index int) string {
+	return fmt.Sprintf("document.getElementById('%s.%d')", list, index)
+}
+
+// list fills the first rows of a list.
+func (p *tab) list(name string, texts ...string) {
+	p.t.Helper()
+	for i, text := range texts {
+		p.enter(rowOf(name, i), text)
+	}
+}
+
 // check changes a checkbox.
 func (p *tab) check(label string) {
 	p.t.Helper()

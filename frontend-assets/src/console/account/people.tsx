@@ -356,7 +356,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
             </tr>
           ))}
         </Table>
-        <dl class="roles">
+        <dl class="roles hint">
           {accesses.map((role) => (
             <div key={role}>
               <dt>{t(`role.${role}`)}</dt>

@@ -31,6 +31,7 @@ import { changes } from '../parts/changes';
 import { monthName } from '../parts/month';
 import { KeepOld, OldSecret } from '../parts/secret';
 import { Attack, PolicyForm } from './policy';
+import { Group } from '../parts/group';
 import { Transfer } from '../parts/transfer';
 
 /** Sitekeys lists the account's sitekeys, with the month's usage. */
@@ -392,7 +393,7 @@ function Delete({ sitekey }: { sitekey: Sitekey }) {
     return errors;
   };
   return (
-    <Section title={t('captcha.delete')} hint={t('captcha.deleteHint')} danger>
+    <Group line title={t('captcha.delete')} hint={t('captcha.deleteHint')}>
       <Confirm
         button={t('captcha.delete')}
         title={t('captcha.delete')}
@@ -400,6 +401,6 @@ function Delete({ sitekey }: { sitekey: Sitekey }) {
         name={sitekey.name}
         run={run}
       />
-    </Section>
+    </Group>
   );
 }

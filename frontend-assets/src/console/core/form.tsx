@@ -117,7 +117,7 @@ export function Form(props: {
 
   const general = failure ? failureText(failure) : errors[''];
   return (
-    <form ref={form} class={props.class} onSubmit={send} aria-label={props.label} noValidate={false}>
+    <form ref={form} class={props.class} onSubmit={send} aria-label={props.label}>
       {restored && (
         <p class="notice" role="status">
           {t('form.kept')}
@@ -139,12 +139,12 @@ export function Form(props: {
   );
 }
 
-/** byField sorts errors to the form's fields; errors of no shown field have the empty name. */
+/** byField sorts errors to the form's fields and to the rows of its lists; errors of no shown field have the empty name. */
 function byField(list: UserError[], form: HTMLFormElement | null): Record<string, string> {
   const found: Record<string, string> = {};
   for (const error of list) {
-    const path = error.field?.[1] ?? '';
-    const name = form?.elements.namedItem(path) ? path : '';
+    const [, path = '', index] = error.field ?? [];
+    const name = [`${path}.${index}`, path].find((one) => form?.elements.namedItem(one)) ?? '';
     const text = userErrorText(error);
     found[name] = found[name] ? found[name] + ' ' + text : text;
   }

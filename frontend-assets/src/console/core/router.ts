@@ -4,9 +4,11 @@ import { chosenAccount, viewer } from './store';
 
 const readers = new Set<() => void>();
 let changes = 0;
+let shown = location.href;
 
 const changed = (): void => {
   changes++;
+  shown = location.href;
   readers.forEach((read) => read());
 };
 
@@ -27,11 +29,21 @@ function keepPeriod({ pathname, searchParams }: URL): void {
   }
 }
 
+/** guard asks before a page with unsaved changes is left, and reports whether it does. It calls leave if the user agrees. */
+let guard: ((leave: () => void) => boolean) | undefined;
+
+/** guardLeaving sets the guard of the page, or removes it. */
+export const guardLeaving = (by?: typeof guard): void => void (guard = by);
+
+/** isAsked reports whether the user is asked first, who leaves the page then or not. */
+export const isAsked = (leave: () => void): boolean => !!guard?.(leave);
+
 /**
  * go shows another address of the console, as a new entry of the history unless replace is set. The chosen
  * account stays chosen, and on the pages of a site the period of its report.
  */
 export function go(address: string, replace = false): void {
+  if (!replace && isAsked(() => go(address))) return;
   const url = new URL(address, location.href);
   keepPeriod(url);
   const account = chosenAccount();
@@ -65,7 +77,11 @@ export function setQuery(values: Record<string, string>): void {
 
 /** follow turns clicks on links to the console's own pages into history entries without a reload. */
 export function follow(isPage: (path: string) => boolean): void {
-  addEventListener('popstate', changed);
+  addEventListener('popstate', () => {
+    // The browser has left the address of the page already.
+    if (isAsked(() => history.back())) history.pushState(null, '', shown);
+    else changed();
+  });
   addEventListener('click', (event) => {
     const modified = event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey;
     const link = event.target instanceof Element ? event.target.closest('a') : null;

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog';
 import { language, languages, t, type TextKey } from './language';
-import { go, useURL } from './router';
+import { go, isAsked, useURL } from './router';
 import { applyTheme, remember, remembered } from './choices';
 import { failureText } from './states';
 import { accountOf, announce, chosenAccount, isGuest, isOwner, pageKeys, status, viewer } from './store';
@@ -90,10 +90,14 @@ function Accounts({ user: { account, accounts } }: { user: ViewerFields }) {
     <select
       aria-label={t('nav.account')}
       value={chosenAccount() ?? account.id}
-      onChange={(e) => {
-        const lastAccountId = e.currentTarget.value;
-        go((/^.(sites|captcha)./.test(pathname) ? '/' : pathname) + '?account=' + lastAccountId);
-        updateUser({ input: { lastAccountId } }).catch(() => undefined); // the address has it all the same
+      onChange={({ currentTarget }) => {
+        const lastAccountId = currentTarget.value;
+        const open = (): void => {
+          go((/^.(sites|captcha)./.test(pathname) ? '/' : pathname) + '?account=' + lastAccountId);
+          updateUser({ input: { lastAccountId } }).catch(() => undefined); // the address has it all the same
+        };
+        if (isAsked(open)) currentTarget.value = chosenAccount() ?? account.id;
+        else open();
       }}
     >
       {accounts.map(({ id, name }) => (
@@ -117,6 +121,7 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
   }, [pathname]);
 
   const leave = async (): Promise<void> => {
+    if (isAsked(leave)) return;
     try {
       const to = (await signOut({ input: { everywhere: false } })).signOut?.providerUrl;
       if (to) return location.assign(to);

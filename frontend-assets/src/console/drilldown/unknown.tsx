@@ -20,7 +20,7 @@ function Reason({ id, detail }: { id: string; detail: VisitDetail }) {
   return (
     <p class="hint">
       {t(hasNoFile ? 'detail.noCountries' : isOff ? 'detail.off' : 'detail.later', { what: dimensionText(detail) })}{' '}
-      {isOff && !hasNoFile && mayEdit() && <a href={`/sites/${id}/settings`}>{t('settings.title')}</a>}
+      {isOff && !hasNoFile && mayEdit() && <a href={`/sites/${id}/measurement`}>{t('settings.title')}</a>}
     </p>
   );
 }

@@ -23,7 +23,7 @@ export function Cohorts({ id, view }: { id: string; view: View }) {
   if (!found)
     return (
       <p class="none">
-        {t('cohort.off')} {id && <a href={`/sites/${id}/settings`}>{t('cohort.settings')}</a>}
+        {t('cohort.off')} {id && <a href={`/sites/${id}/measurement`}>{t('cohort.settings')}</a>}
       </p>
     );
   if (!found.weeks[0]) return <p class="none">{t('cohort.none')}</p>;

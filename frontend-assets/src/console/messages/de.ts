@@ -8,7 +8,6 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   email: 'E-Mail-Adresse',
   'list.more': 'Mehr anzeigen',
   'form.kept': 'Ihre Sitzung war beendet. Ihre Eingaben sind noch da, aber nicht gespeichert.',
-  readOnly: 'Mit Ihrer Rolle können Sie diese Einstellungen lesen, aber nicht ändern.',
   save: 'Speichern',
   saved: 'Gespeichert',
 

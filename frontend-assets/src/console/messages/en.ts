@@ -5,7 +5,6 @@ export default {
   email: 'E-mail address',
   'list.more': 'Show more',
   'form.kept': 'Your session had ended. What you typed is kept, but not saved yet.',
-  readOnly: 'Your role can read these settings but not change them.',
   save: 'Save',
   saved: 'Saved',
 

@@ -12,6 +12,7 @@ import type operator from './operator';
 import type parts from './parts';
 import type progress from './progress';
 import type provider from './provider';
+import type settings from './settings';
 import type site from './site';
 import type timeline from './timeline';
 import type zip from './zip';
@@ -34,6 +35,7 @@ export type TextKey =
   | keyof typeof parts
   | keyof typeof progress
   | keyof typeof provider
+  | keyof typeof settings
   | keyof typeof site
   | keyof typeof timeline
   | keyof typeof zip;

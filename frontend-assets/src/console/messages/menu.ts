@@ -16,4 +16,7 @@ export default {
   'sharing.title': 'Sharing',
   'saved.title': 'Notes, segments, funnels',
   'usage.title': 'Usage',
+  'measurement.title': 'Measurement',
+  'exclusions.title': 'Exclusions',
+  'advanced.title': 'Advanced',
 };

@@ -33,4 +33,10 @@ export default {
     'The quota is used up. Up to {reserve} more verifications are accepted until {date}; then they are refused.',
   'captcha.exhausted':
     'Quota and reserve are used up: verifications are refused until {date}. Ask the operator for a larger plan.',
+  readOnly: 'Your role can read these settings but not change them.',
+  'form.changed': { one: '{n} unsaved change', other: '{n} unsaved changes' },
+  'settings.removeNamed': 'Remove {name}',
+  'form.discard': 'Discard',
+  'form.leave': 'Leave without saving?',
+  'form.leaveNow': 'Discard and leave',
 };

@@ -4,14 +4,7 @@ import { useContext, useId } from 'preact/hooks';
 import { Errors } from '../core/form';
 
 /** Check is a switch that is sent with its form. */
-export function Check({
-  name,
-  label,
-  hint,
-  checked,
-  disabled,
-  value,
-}: {
+export function Check(props: {
   name: string;
   label: string;
   hint?: ComponentChildren;
@@ -20,25 +13,22 @@ export function Check({
   value?: string;
 }) {
   const id = useId();
-  const error = useContext(Errors)[name];
+  const error = useContext(Errors)[props.name];
+  const text = error ?? props.hint;
   return (
     <div class="check">
       <input
         type="checkbox"
         id={id}
-        name={name}
-        value={value ?? 'on'}
-        defaultChecked={checked}
-        disabled={disabled}
-        aria-describedby={hint || error ? id + 'h' : undefined}
+        name={props.name}
+        value={props.value ?? 'on'}
+        defaultChecked={props.checked}
+        disabled={props.disabled}
+        aria-describedby={text ? id + 'h' : undefined}
         aria-invalid={error ? 'true' : undefined}
       />
-      <label for={id}>{label}</label>
-      {(error || hint) && (
-        <p class={error ? 'error' : 'hint'} id={id + 'h'}>
-          {error ?? hint}
-        </p>
-      )}
+      <label for={id}>{props.label}</label>
+      {text && <p class={error ? 'error' : 'hint'} id={id + 'h'}>{text}</p>}
     </div>
   );
 }

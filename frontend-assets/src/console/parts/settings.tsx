@@ -24,7 +24,7 @@ export function SettingsPage<D extends { site: SiteFields | null }>(props: {
 
 /** pages are the pages of the settings, in groups. Guests read reports: they export them, and have mails of their own. */
 const pages = {
-  site: ['settings', 'install'],
+  site: ['settings', 'measurement', 'exclusions', 'install', 'advanced'],
   data: ['events', 'rejections', 'usage'],
   reports: ['saved', 'sharing'],
   files: ['export', 'import', 'webhooks', 'alerts'],

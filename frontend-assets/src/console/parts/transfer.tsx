@@ -5,7 +5,7 @@ import { Select } from '../core/form';
 import { t } from '../core/language';
 import { go } from '../core/router';
 import { announce, viewer } from '../core/store';
-import { Section } from '../core/ui';
+import { Group } from './group';
 
 /** Transfer asks for one of the user's other accounts. It shows nothing if the user owns no other account. */
 export function Transfer(props: {
@@ -27,10 +27,10 @@ export function Transfer(props: {
     return errors;
   };
   return (
-    <Section title={t('transfer.title')} hint={props.hint} danger>
+    <Group line title={t('transfer.title')} hint={props.hint}>
       <Confirm button={t('transfer.title')} title={t('transfer.title')} text={t('transfer.text')} name={props.name} run={run}>
         <Select name="account" label={t('transfer.to')} options={others.map(({ id, name }) => [id, name])} />
       </Confirm>
-    </Section>
+    </Group>
   );
 }

@@ -151,7 +151,7 @@ export function Events({ id }: { id: string }) {
                 </Table>
               ) : (
                 <p>
-                  <a href={`/sites/${id}/settings`}>{t('settings.title')}</a>
+                  <a href={`/sites/${id}/measurement`}>{t('settings.title')}</a>
                 </p>
               )}
             </Section>

@@ -179,7 +179,7 @@ function Variants({ site }: { site: Site }) {
       <details>
         <summary>{t('install.server')}</summary>
         <p>
-          {t('install.serverText')} <a href={`/sites/${site.id}/settings`}>{t('settings.title')}</a>
+          {t('install.serverText')} <a href={`/sites/${site.id}/advanced`}>{t('settings.title')}</a>
         </p>
         <Code text={server} label={t('install.server')} />
       </details>
@@ -351,8 +351,8 @@ function Check({ site }: { site: Site }) {
                 <li key={code}>
                   <code>{code}</code> × {exact(count)}: {ignoredTexts[code] ? t(ignoredTexts[code]) : advice}{' '}
                   {/^excluded|^data_centre/.test(code) && (
-                    <a href={`/sites/${site.id}/settings`}>
-                      {t(code === 'excluded_address' ? 'settings.excluded' : 'leftOut.title')}
+                    <a href={`/sites/${site.id}/exclusions`}>
+                      {t('exclusions.title')}
                     </a>
                   )}
                 </li>

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
-import { Field, Form, Password, Select, TextArea, type Values } from '../core/form';
+import { Field, Form, Password, Select, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
@@ -13,8 +13,8 @@ import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
 import { createSharedLink, revokeSharedLink, sharing, type SharedLinkFields, type SharingData } from '../operations';
 import { Ask } from '../parts/ask';
+import { Rows, rowsOf } from '../parts/rows';
 import { SettingsPage } from '../parts/settings';
-import { inLine, linesOf } from './lines';
 
 const mostLinks = 50;
 
@@ -28,7 +28,6 @@ export function Sharing({ id }: { id: string }) {
 
   const create = async (values: Values): Promise<UserError[]> => {
     const { name = '', password, segment, expires } = values;
-    const lines = linesOf(values['origins'], /[\s,]/);
     const input = {
       siteId: id,
       name,
@@ -36,14 +35,14 @@ export function Sharing({ id }: { id: string }) {
       ...(segment && { segmentId: segment }),
       ...(expires && { expiresAt: endOfDay(expires) }),
       hideRevenue: !!values['hideRevenue'],
-      origins: lines.map(({ text }) => text),
+      origins: rowsOf(values['origins']),
     };
     const payload = (await createSharedLink({ input })).createSharedLink;
     if (payload?.token) {
       setAddress(addressOf(payload.token));
       await query.reload();
     }
-    return (payload?.userErrors ?? []).map((error) => inLine(error, lines));
+    return payload?.userErrors ?? [];
   };
 
   return (
@@ -211,7 +210,11 @@ function NewLink({ site, create }: { site: Site; create(values: Values): Promise
           min={new Date().toISOString().slice(0, 10)}
         />
         <Check name="hideRevenue" label={t('sharing.hideRevenue')} hint={t('sharing.hideRevenueHint')} />
-        <TextArea name="origins" label={t('sharing.origins')} hint={t('sharing.originsHint')} rows={2} />
+        <fieldset>
+          <legend>{t('sharing.origins')}</legend>
+          <p class="hint">{t('sharing.originsHint')}</p>
+          <Rows name="origins" label={t('sharing.origin')} values={[]} add="https://www.example.org" />
+        </fieldset>
       </Form>
       <details>
         <summary>{t('sharing.api')}</summary>

@@ -1,13 +1,13 @@
 // A site's usage of its quota, by month and by day.
 import { useQuery } from '../core/data';
-import { exact, utcDay } from '../core/format';
+import { date, exact, utcDay } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
 import { Section, Table } from '../core/ui';
 import { usagePage } from '../operations';
 import { monthName } from '../parts/month';
 import { SettingsPage } from '../parts/settings';
-import { PlanUsage } from './plan';
+import { Used } from '../parts/used';
 
 /** Usage shows the current month's quota, then the months and days with bars in proportion. */
 export function Usage({ id }: { id: string }) {
@@ -23,7 +23,10 @@ export function Usage({ id }: { id: string }) {
         return (
           <>
             <Section title={t('quota.label')} hint={t('usage.plan', { plan: site.plan.replace(/_/g, ' ') })}>
-              <PlanUsage usage={usage} />
+              <Used used={usage.pageviews} {...usage} label={t('quota.label')} text={t('quota.unlimited', { n: usage.pageviews })} />
+              <p class="hint">
+                {usage.quota !== null && t('quota.limit')} {t('quota.resets', { date: date(usage.resetsAt) })}
+              </p>
             </Section>
             {begun === 0 ? (
               <Empty>{t('usage.none')}</Empty>

@@ -6,7 +6,6 @@ type Names = typeof import('../../../src/console/drilldown/names');
 type Values = typeof import('../../../src/console/core/values');
 type Language = typeof import('../../../src/console/core/language');
 type Countries = typeof import('../../../src/console/parts/countries');
-type Lines = typeof import('../../../src/console/site/lines');
 
 define({
   navigator: { languages: ['en'] },
@@ -67,7 +66,6 @@ function speak(language: 'en' | 'de') {
   return {
     values: loadSame<Values>('console/core/values'),
     countries: loadSame<Countries>('console/parts/countries'),
-    lines: loadSame<Lines>('console/site/lines'),
   };
 }
 
@@ -134,20 +132,6 @@ test('each country is found by its name', () => {
     const { values, countries } = speak(language);
     for (const code of codes) assert.equal(countries.countryCode(values.codeName('region', code)), code);
   }
-});
-
-test('an error names the line of its entry', () => {
-  const { inLine, linesOf } = speak('en').lines;
-  const lines = linesOf('/a\n\n  b c \r\n/d');
-  assert.deepEqual(lines, [{ n: 1, text: '/a' }, { n: 3, text: 'b c' }, { n: 4, text: '/d' }]);
-  assert.deepEqual(linesOf('x, y\nz', /[\s,]/).map(({ n, text }) => n + text), ['1x', '1y', '2z']);
-  assert.deepEqual(linesOf(undefined), []);
-
-  const error = { code: 'INVALID_PATH', field: ['input', 'excludedPaths', '1'], message: 'No path.' };
-  // The sentence itself belongs to a module that is not loaded here, so its key stands for it.
-  assert.deepEqual(inLine(error, lines), { ...error, code: '', message: 'settings.inLine' });
-  const whole = { ...error, field: ['input', 'excludedPaths'] };
-  assert.equal(inLine(whole, lines), whole);
 });
 
 // What the page shows of a stored value can be typed: one of the alternatives is the stored value.

@@ -3,16 +3,16 @@ import { useEffect, useState } from 'preact/hooks';
 import { useQuery } from '../core/data';
 import { languages, t } from '../core/language';
 import { Loaded } from '../core/states';
-import { Section } from '../core/ui';
 import { privacyText, type Language } from '../operations';
 import { Code } from '../parts/copy';
-import type { PartProps } from './part';
+import { Group } from '../parts/group';
+import type { SettingsProps } from './form';
 
 /** Privacy shows the text in the language that the reader chooses. */
-export function Privacy({ site }: { site: PartProps['site'] }) {
+export function Privacy({ site }: { site: SettingsProps['site'] }) {
   const [chosen, choose] = useState('');
   return (
-    <Section title={t('privacy.title')} hint={t('privacy.hint')}>
+    <Group title={t('privacy.title')} hint={t('privacy.hint')}>
       <div class="actions">
         {Object.entries(languages).map(([code, name]) => (
           <button key={code} type="button" lang={code} aria-pressed={code === chosen} onClick={() => choose(code)}>
@@ -21,12 +21,12 @@ export function Privacy({ site }: { site: PartProps['site'] }) {
         ))}
       </div>
       {chosen && <Text key={chosen} site={site} code={chosen} />}
-    </Section>
+    </Group>
   );
 }
 
 /** Text reads the text again after a change of the settings, which it follows. */
-function Text({ site, code }: { site: PartProps['site']; code: string }) {
+function Text({ site, code }: { site: SettingsProps['site']; code: string }) {
   const query = useQuery(privacyText, { id: site.id, language: code.toUpperCase() as Language });
   const [first] = useState(site);
   useEffect(() => {
@@ -35,7 +35,7 @@ function Text({ site, code }: { site: PartProps['site']; code: string }) {
   return (
     <div lang={code}>
       <Loaded query={query}>
-        {({ site }) => site && <Code text={site.privacyText} label={t('privacy.title')} />}
+        {({ site }) => site && <Code text={site.privacyText} label={t('privacy.text')} />}
       </Loaded>
     </div>
   );

@@ -1,0 +1,17 @@
+// Groups of a page of settings, which lines divide.
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+
+/** Group has its heading at the left and its fields at the right. As a line, it has a text and then its button. */
+export function Group(props: { title: string; hint?: ComponentChildren; line?: boolean; children: ComponentChildren }) {
+  const id = useId();
+  return (
+    <section class={props.line ? 'group line' : 'group'} aria-labelledby={id}>
+      <div>
+        <h2 id={id}>{props.title}</h2>
+        {props.hint && <p class="hint">{props.hint}</p>}
+      </div>
+      <div>{props.children}</div>
+    </section>
+  );
+}
