@@ -31,7 +31,9 @@ func TestAlertsChromium(t *testing.T) {
 	p.see("No channels")
 	p.look("alerts-empty")
 
-	// A channel without events is refused at their first switch.
+	// A button opens the form. A channel without events is refused at their first switch.
+	p.press("New channel")
+	p.WaitFor("document.activeElement.name === 'kind'")
 	p.fill("Kind", "SLACK")
 	p.fill("Name", "silent")
 	p.fill("URL", hook.URL+"/silent")
@@ -217,6 +219,7 @@ func TestAccountAlertsChromium(t *testing.T) {
 	p.see("No channels")
 
 	// The first user operates the installation, and can want its events.
+	p.press("New channel")
 	p.fill("Name", "on duty")
 	p.fill("E-mail address", "duty@shop.example.test")
 	p.check("New sign-in")
@@ -249,6 +252,7 @@ func TestAccountAlertsChromium(t *testing.T) {
 	german := s.openInGerman("/alerts")
 	german.see("Diese Kanäle erhalten Meldungen zum Konto")
 	german.see("Fehlgeschlagene Aufgaben der Installation")
+	german.press("Neuer Kanal")
 	german.fitsNarrow()
 	german.look("alerts-german")
 	german.press("on duty bearbeiten")

@@ -88,6 +88,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.look("sharing-empty")
 
 	// A link with a password, opened in a browser without a session.
+	p.press("New link")
 	p.fill("Name", "For the bank")
 	p.choose("document.querySelector('[name=segment]')",
 		p.Text(`[...document.querySelector('[name=segment]').options].find(o => o.text === 'Paid traffic').value`))
@@ -113,7 +114,7 @@ func TestDemoPagesChromium(t *testing.T) {
 
 	// Revoked, the link opens nothing.
 	p.press("I have copied it")
-	p.WaitFor("document.activeElement.textContent === 'Create the link'")
+	p.WaitFor("document.activeElement.tagName === 'H1'")
 	p.press("Revoke For the bank")
 	p.see("Readers of this link can read nothing from then on.")
 	p.press("Revoke")

@@ -29,6 +29,7 @@ func TestEmbeddedReportChromium(t *testing.T) {
 
 	// The owner takes the HTML from the console.
 	owner := s.openSignedIn("/sites/" + site + "/sharing")
+	owner.press("New link")
 	owner.fill("Name", "For the client")
 	owner.check("Hide revenue")
 	owner.list("origins", "http://client.localhost", "http://example.org")

@@ -104,6 +104,7 @@ const first = async () => {
   await wait('import', () => document.querySelector('[aria-label=Imports] tbody')?.innerText.includes('Umami'));
 
   await press('Sharing');
+  await press('New link');
   await fill('Name', 'For the bank');
   await press('Create the link');
   const address = () => [...document.querySelectorAll('code')].find((e) => e.textContent.includes('/share#'));

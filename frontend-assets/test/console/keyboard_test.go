@@ -289,6 +289,7 @@ func (k keyboard) sharesReport(s *service) {
 	k.t.Helper()
 	k.use("Settings")
 	k.use("Sharing")
+	k.use("New link")
 	k.enter("Name", "For the bank"+kb.Enter)
 	k.WaitFor(`document.activeElement.matches('pre') && document.activeElement.textContent.includes('/share#tgl_')`)
 	address := k.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)

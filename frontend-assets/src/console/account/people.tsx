@@ -32,6 +32,7 @@ import {
   type Role,
   type ViewerFields,
 } from '../operations';
+import { Group } from '../parts/group';
 import { CaptchaUsage } from '../parts/captchausage';
 import { NewPassword } from './newpassword';
 import { chosenSites, domains, SiteChoice, type Sites } from './sitechoice';
@@ -76,8 +77,10 @@ export function Account() {
       <Loaded query={query}>
         {({ viewer: user, account, installation }) => {
           if (!user || !account) return <Missing />;
+          const isLast = user.accounts.length === 1;
+          const named = (key: 'account.leave' | 'account.delete') => ({ button: t(key), title: t(key) });
           const left = (errors: UserError[]): UserError[] => {
-            if (errors.length === 0 && user.accounts.length > 1) enterAccount(null);
+            if (errors.length === 0 && !isLast) enterAccount(null);
             else if (errors.length === 0) {
               viewer.set(null);
               go('/sign-in');
@@ -144,38 +147,21 @@ export function Account() {
                 )}
                 <Form key={changes} submit={t('account.password')} onSubmit={change} class="column">
                   <input type="email" name="username" autocomplete="username" value={user.email} hidden readOnly />
-                  <Password
-                    name="currentPassword"
-                    label={t('password.current')}
-                    autoComplete="current-password"
-                    required
-                  />
+                  <Password name="currentPassword" label={t('password.current')} autoComplete="current-password" required />
                   <NewPassword label={t('password.new')} />
                 </Form>
               </Section>
               {installation.sendsMail && <Email user={user} />}
               {(installation.signUps || user.operator) && <NewAccount />}
-              <Section title={t('account.leave')} hint={t('account.leaveHint')} danger>
-                <Confirm
-                  button={t('account.leave')}
-                  title={t('account.leave')}
-                  text={t(user.accounts.length > 1 ? 'account.leaveText' : 'account.leaveLast')}
-                  name={account.name}
-                  run={leave}
-                />
-              </Section>
+              <Group line title={t('account.leave')} hint={t('account.leaveHint')}>
+                <Confirm {...named('account.leave')} text={t(isLast ? 'account.leaveLast' : 'account.leaveText')} name={account.name} run={leave} />
+              </Group>
               {isOwner(user) && (
-                <Section title={t('account.delete')} hint={t('account.deleteHint')} danger>
-                  <Confirm
-                    button={t('account.delete')}
-                    title={t('account.delete')}
-                    text={t('account.deleteText')}
-                    name={account.name}
-                    run={remove}
-                  >
+                <Group line title={t('account.delete')} hint={t('account.deleteHint')}>
+                  <Confirm {...named('account.delete')} text={t('account.deleteText')} name={account.name} run={remove}>
                     <Password name="password" label={t('password.current')} autoComplete="current-password" required />
                   </Confirm>
-                </Section>
+                </Group>
               )}
             </>
           );

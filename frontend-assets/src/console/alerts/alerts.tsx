@@ -5,6 +5,7 @@ import { Empty, Loaded, Missing } from '../core/states';
 import { announce, chosenAccount, mayEdit } from '../core/store';
 import { Title } from '../core/ui';
 import { accountAlerts, siteAlerts, type AlertChannelFields } from '../operations';
+import { OnDemand } from '../parts/ondemand';
 import { SettingsPage } from '../parts/settings';
 import { currentZone } from '../parts/zones';
 import { Channel } from './channel';
@@ -81,7 +82,11 @@ function Channels({ channels, owner, reload }: { channels: AlertChannelFields[];
           removed={() => removed(channel.name)}
         />
       ))}
-      {mayEdit() && <NewChannel owner={owner} reload={reload} />}
+      {mayEdit() && (
+        <OnDemand button={t('alerts.new')}>
+          <NewChannel owner={owner} reload={reload} />
+        </OnDemand>
+      )}
     </>
   );
 }

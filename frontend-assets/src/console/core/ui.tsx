@@ -29,15 +29,10 @@ export function Title({ text, children }: { text: string; children?: ComponentCh
 }
 
 /** Section is a titled card. */
-export function Section(props: {
-  title: string;
-  hint?: ComponentChildren;
-  danger?: boolean;
-  children: ComponentChildren;
-}) {
+export function Section(props: { title: string; hint?: ComponentChildren; children: ComponentChildren }) {
   const id = useId();
   return (
-    <section class={props.danger ? 'card danger' : 'card'} aria-labelledby={id}>
+    <section class="card" aria-labelledby={id}>
       <h2 id={id}>{props.title}</h2>
       {props.hint && <p class="hint">{props.hint}</p>}
       {props.children}

@@ -13,6 +13,7 @@ import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
 import { createSharedLink, revokeSharedLink, sharing, type SharedLinkFields, type SharingData } from '../operations';
 import { Ask } from '../parts/ask';
+import { OnDemand } from '../parts/ondemand';
 import { Rows, rowsOf } from '../parts/rows';
 import { SettingsPage } from '../parts/settings';
 
@@ -54,12 +55,7 @@ export function Sharing({ id }: { id: string }) {
           <>
             <p class="lead">{t('sharing.hint')}</p>
             {address && (
-              <Secret
-                text={address}
-                label={t('sharing.address')}
-                hint={t('sharing.addressHint')}
-                onDone={() => setAddress('')}
-              />
+              <Secret text={address} label={t('sharing.address')} hint={t('sharing.addressHint')} onDone={() => setAddress('')} />
             )}
             {links.length === 0 ? (
               <Empty>
@@ -69,7 +65,11 @@ export function Sharing({ id }: { id: string }) {
             ) : (
               <Links title={site.name} links={links} edit={edit} reload={query.reload} />
             )}
-            {edit && links.length < mostLinks && <NewLink key={links.length} site={site} create={create} />}
+            {edit && links.length < mostLinks && (
+              <OnDemand key={links.length} button={t('sharing.new')}>
+                <NewLink site={site} create={create} />
+              </OnDemand>
+            )}
           </>
         );
       }}
@@ -195,13 +195,7 @@ function NewLink({ site, create }: { site: Site; create(values: Values): Promise
           hint={t('sharing.segmentHint')}
           options={[['', t('sharing.allVisits')], ...site.segments.map(({ id, name }): [string, string] => [id, name])]}
         />
-        <Password
-          name="password"
-          label={t('password')}
-          hint={t('sharing.passwordHint')}
-          autoComplete="new-password"
-          minLength={8}
-        />
+        <Password name="password" label={t('password')} hint={t('sharing.passwordHint')} autoComplete="new-password" minLength={8} />
         <Field
           name="expires"
           type="date"
