@@ -123,9 +123,7 @@ func (p *tab) hasNoBarriers(path string) {
 				barriers = append(barriers, theme.name+": "+barrier)
 			}
 		}
-		if wide := p.Text(sideways); wide != "" {
-			barriers = append(barriers, "it scrolls sideways because of "+wide)
-		}
+		p.staysWithin(fmt.Sprintf("%s with %d px", path, width))
 
 		if needless := p.Text(overflow); needless != "" {
 			barriers = append(barriers, "it is higher than the window by "+needless+" px without need")
