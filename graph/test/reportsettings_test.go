@@ -301,7 +301,9 @@ func TestSharedLinkKeepsItsSegment(t *testing.T) {
 }
 
 // sharedTypes are the object types that a reader of a shared link can reach.
-const sharedTypes = "[Cohort CohortReport CohortReturn FunnelReport FunnelStep FunnelStepReport Journey JourneyNode LiveHit LiveReport LiveRow NumberFigures PageInfo Report ReportImportedDays ReportMetrics " +
+const sharedTypes = "[ChangeCircumstance Cohort CohortReport CohortReturn FunnelReport FunnelStep FunnelStepReport Journey JourneyNode " +
+	"LiveHit LiveReport LiveRow NumberFigures PageInfo Report ReportChange ReportChangeName ReportChanges ReportDimensionChanges " +
+	"ReportImportedDays ReportMetrics " +
 	"ReportNumberPoint ReportNumberRow ReportNumberRowConnection ReportNumberRowEdge ReportNumbers ReportPoint ReportProperty ReportRevenue ReportRow ReportRowConnection ReportRowEdge ReportView SharedSite]"
 
 // TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the
