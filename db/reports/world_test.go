@@ -161,6 +161,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 				dbtest.Each(t, follow)
 				return
 			}
+			testkit.SkipLong(t, "further time zones")
 			follow(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 		})
 	}

@@ -112,6 +112,7 @@ func recount(zone *time.Location, from, to scan.Date, by, property string, match
 // TestReportsEqualTheExport asks for 200 random reports and counts each again from the export's
 // rows, by a program that knows nothing else.
 func TestReportsEqualTheExport(t *testing.T) {
+	testkit.SkipLong(t, "a recount of an export")
 	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		random := rand.New(rand.NewPCG(7, 7))

@@ -267,6 +267,7 @@ var mondays = []struct{ name, day string }{
 // holiday of this week is traffic that no earlier week has, and the only false alarm that is
 // allowed.
 func TestQuietWeek(t *testing.T) {
+	testkit.SkipLong(t, "weeks of many sites")
 	const seeds = 2
 	for _, week := range mondays {
 		for seed := range uint64(seeds) {
