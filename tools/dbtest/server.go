@@ -25,8 +25,8 @@ import (
 )
 
 // server is where this process creates the databases of its tests: a PostgreSQL server, or all
-// nodes of a Citus cluster at once. It keeps its connections, because each new one takes the server
-// as long as a sixth of a database.
+// nodes of a Citus cluster at once. It keeps its connections, because each new one costs a sixth
+// of what a database costs.
 type server struct {
 	cluster bool // of Citus
 
