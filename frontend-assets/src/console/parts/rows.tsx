@@ -10,7 +10,7 @@ export const rowsOf = (text = ''): string[] => text.split('\n').map((row) => row
 /**
  * Rows has a field for each text of a list, and an empty one for the next text. The form has the list as one text area
  * with a line for each text, so that it counts, keeps and discards the list like any field. An error of the server for
- * one text is at its field, whose id is the name with the index.
+ * one text is at its field. The id of that field is the name with the index.
  */
 export function Rows(props: {
   name: string;
