@@ -31,12 +31,18 @@ const (
 	// hugeChunk is deleteChunk for rows of 1 MiB.
 	hugeChunk = 10
 
-	rejectionDays     = 400                 // a year and the same month of last year; also of other counters by day
-	unknownDays       = 30                  // names of unknown events
-	usageMonths       = 25                  // two years and the current month
-	auditMonths       = 12                  // of the audit log
-	auditRows         = 1_000_000           // of the audit log of one account
-	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
+	unknownDays = 30        // names of unknown events
+	usageMonths = 25        // two years and the current month
+	auditMonths = 12        // of the audit log
+	auditRows   = 1_000_000 // of the audit log of one account
+
+	// RejectionDays is for how many days refused and ignored calls are counted: a year and the same
+	// month of last year. Other counters by day are kept as long.
+	RejectionDays = 400
+
+	// FinishedRetention is for how long deliveries are kept that were made or given up, with their
+	// attempts, and mails.
+	FinishedRetention = 30 * 24 * time.Hour
 )
 
 // DropOldData removes all visits, page views, engagement and events older than the current month
@@ -185,7 +191,7 @@ func chunkOf(table string) int {
 // the number of deleted rows. Its cost depends on the number of expired rows, not on the number of
 // sites.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
-	countDay, month := int64(now.Day()-rejectionDays), int64(addMonths(now.Month(), 1-usageMonths))
+	countDay, month := int64(now.Day()-RejectionDays), int64(addMonths(now.Month(), 1-usageMonths))
 	yesterday := int64(now.Day() - 1)
 
 	all, err := s.deleteByAge(ctx, []oldRows{
@@ -287,11 +293,11 @@ func (s *Store) deleteByAge(ctx context.Context, selections []oldRows) (int64, e
 	return all, nil
 }
 
-// deleteOldDeliveries deletes finished deliveries that were created more than finishedRetention
+// deleteOldDeliveries deletes finished deliveries that were created more than FinishedRetention
 // ago, each with its attempts, and returns the number of rows. An attempt that a late worker stores
 // for a deleted delivery goes with its site.
 func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64, error) {
-	bound := model.FirstTimeID(now.Add(-finishedRetention))
+	bound := model.FirstTimeID(now.Add(-FinishedRetention))
 
 	var all int64
 	for {
@@ -355,10 +361,10 @@ func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, e
 		text  string
 		bound any
 	}{
-		{"DELETE FROM mails WHERE created_at < ? AND state <> 'pending'", now.Add(-finishedRetention)},
-		{"DELETE FROM alert_messages WHERE created_at < ?", now.Add(-finishedRetention)},
+		{"DELETE FROM mails WHERE created_at < ? AND state <> 'pending'", now.Add(-FinishedRetention)},
+		{"DELETE FROM alert_messages WHERE created_at < ?", now.Add(-FinishedRetention)},
 		{"DELETE FROM alerts WHERE ended_at > 0 AND ended_at < ?", now.Add(-alertRetention)},
-		{"DELETE FROM user_erasures WHERE finished_at > 0 AND finished_at < ?", now.Add(-finishedRetention)},
+		{"DELETE FROM user_erasures WHERE finished_at > 0 AND finished_at < ?", now.Add(-FinishedRetention)},
 		{"DELETE FROM quota_notices WHERE month < ?", addMonths(now.Month(), 1-usageMonths)},
 		{"DELETE FROM claim_spaces WHERE id > ? AND id NOT IN (SELECT claim_space FROM sitekeys)", 0},
 	} {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
@@ -15,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports/changes"
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -114,9 +114,6 @@ func (c *circumstances) noHits(context.Context) ([]*generated.ChangeCircumstance
 	return list, nil
 }
 
-// keptCallDays is for how many days calls are counted.
-const keptCallDays = 400
-
 // callCount are the calls of one code, with the days on which each period has some.
 type callCount struct {
 	changes.Count
@@ -128,7 +125,7 @@ type callCount struct {
 func (c *circumstances) calls(ctx context.Context) ([]*generated.ChangeCircumstance, error) {
 	request := requestOf(ctx)
 	from := c.all().first
-	if isReader(ctx) || from <= request.now.Day()-keptCallDays {
+	if isReader(ctx) || from <= request.now.Day()-retention.RejectionDays {
 		return nil, nil
 	}
 	rows, err := request.loaders().Rejections(from).Of(ctx, c.site.ID)
@@ -273,16 +270,13 @@ func (c *circumstances) annotations(ctx context.Context) ([]*generated.ChangeCir
 	return list, nil
 }
 
-// keptDeliveries is for how long failed deliveries are kept.
-const keptDeliveries = 30 * 24 * time.Hour
-
 // failedWebhooks returns how many deliveries failed, if that is more or less than before.
 func (c *circumstances) failedWebhooks(ctx context.Context) ([]*generated.ChangeCircumstance, error) {
 	if isReader(ctx) || isForGuest(ctx, c.site) {
 		return nil, nil
 	}
 	failed := func(w window) (*int64, error) {
-		if w.start < requestOf(ctx).now.Add(-keptDeliveries) {
+		if w.start < requestOf(ctx).now.Add(-retention.FinishedRetention) {
 			return nil, nil
 		}
 		filter := outbox.DeliveryFilter{State: model.DeliveryFailed, Since: w.start, Until: w.end}

@@ -161,7 +161,7 @@ func (s *server) exists(ctx context.Context, name string) (found bool, err error
 	return found, err
 }
 
-// template is a migrated database on a server, of which tests get copies.
+// template is a migrated database on a server. Tests get copies of it.
 type template struct {
 	once sync.Once
 	err  error
@@ -313,7 +313,7 @@ func change(s *server, name string, work func(d *db.DB) error) error {
 	return errors.Join(work(d), d.Close())
 }
 
-// ensurePartitions creates the partitions of this month and of that of the simulated clock.
+// ensurePartitions creates the partitions of this month and of the simulated clock's month.
 func ensurePartitions(ctx context.Context, d *db.DB) error {
 	for _, now := range []time.Time{clock, time.Now()} {
 		if err := retention.New(d).EnsurePartitions(ctx, model.At(now)); err != nil {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startEqual starts a command of which no process can raise its priority. Chromium would, as root:
-// above the tests and the servers that it calls, which then answer too late on a busy machine.
+// startEqual starts a command without the right to raise a priority, also for its child processes.
+// As root, Chromium would raise its own above the tests' servers, and these would then answer too
+// late on a busy machine.
 func startEqual(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {

@@ -187,7 +187,7 @@ func size(v Value) int64 { return max(v.Figure.Difference(), -v.Figure.Differenc
 // difference it is the one with the fewest visits in both periods together, and without such a
 // value the one with the largest part of the difference. Only differences with the sign of the
 // whole count, and only values that some visits do not have. Equal ones follow in the order of
-// dimensions, and then of values. ok is false if there is none, as with equal periods.
+// dimensions, and then of values. Without a cause, as with equal periods, ok is false.
 //
 // After the first cause, the values of its dimension are left out: a dimension is named once.
 func (c *Counts) Cause(after ...Value) (best Value, ok bool) {
@@ -235,16 +235,19 @@ func (c *Counts) Names(of Value, among *Counts) (names []Value) {
 	if whole.Visits.both() == 0 || whole.Visits != of.Visits {
 		return nil // without visits, or with daily sums of imports, which no filter finds
 	}
+
 	for i := range c.Tables {
 		t := &c.Tables[i]
 		if t.By == of.By {
 			continue
 		}
+
 		begin := len(names)
 		for v := range among.values(&among.Tables[i]) {
 			if v.Visits != whole.Visits || t.Hidden != nil && t.Hidden(v.Value) {
 				continue
 			}
+
 			before, after := t.Before.Of(v.Value), t.After.Of(v.Value)
 			if all := c.value(t.By, v.Value, &before, &after); all.Visits == of.Visits {
 				names = append(names, all)

@@ -299,7 +299,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestHours checks that hours are those of a series, and for how many days there are some.
+// TestHours checks that hours equal the points of a series by hour, and how many days can have
+// hours.
 func TestHours(t *testing.T) {
 	zone, err := time.LoadLocation("America/New_York")
 	testkit.NoError(t, err)

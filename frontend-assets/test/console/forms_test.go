@@ -238,7 +238,7 @@ func TestSettingsErrorsChromium(t *testing.T) {
 	p.Eval("history.forward()", nil)
 	p.WaitFor(rowOf(addresses, 0) + "?.value === ''")
 
-	// Discarded changes are none.
+	// After "Discard" no change remains.
 	p.list(addresses, "192.0.2.7")
 	p.press("Discard")
 	p.WaitFor(rowOf(addresses, 0) + ".value === '' && !" + button("Save") + " && document.activeElement === " + rowOf(addresses, 0))
