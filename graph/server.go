@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -160,14 +161,26 @@ func New(o Options) (http.Handler, error) {
 	api := byMethod(origins.Handler(requests.handler(requests.timed(post))), o.GraphiQL)
 
 	programs := inprocess.New(inprocess.Options{GraphQL: api, Auth: o.Auth, Now: o.Now, Log: o.Log, Present: presenter.present})
-	tools, err := mcp.New(mcp.Options{
-		API: programs, Schema: generated.NewExecutableSchema(generated.Config{}).Schema(), Limits: requests.limits,
-		Origins: origins, Timeout: o.RequestTimeout, Version: o.Configuration.Version,
+	tools := onDemand(func() (http.Handler, error) {
+		return mcp.New(mcp.Options{
+			API: programs, Schema: generated.NewExecutableSchema(generated.Config{}).Schema(), Limits: requests.limits,
+			Origins: origins, Timeout: o.RequestTimeout, Version: o.Configuration.Version,
+		})
 	})
-	if err != nil {
-		return nil, err
-	}
 	return byPath(api, requests.handler(tools), requests.handler(requests.timed(plain.New(programs)))), nil
+}
+
+// onDemand returns a handler that is built at its first request. The tools take two thirds of the
+// processor time of New, and most processes serve none.
+func onDemand(build func() (http.Handler, error)) http.Handler {
+	built := sync.OnceValues(build)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler, err := built()
+		if err != nil {
+			panic(err) // the tools are part of the program
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // byPath routes mcp.Path to the tools, plain.Path to the figures, and all other paths to GraphQL.
