@@ -35,7 +35,12 @@ export GORACE ?= atexit_sleep_ms=50
 PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PLAIN = -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
 TESTS += $(PLAIN)
-PKG ?= ./graph/test ./dataplane/analytics/test ./jobs ./db/reports ./cmd/tallygate/test ./...
+# "make test-left" alone runs the packages of browsers and of the load program.
+ifndef PKG
+LATER = ./frontend-assets/test/... ./tools/loadgen/...
+PKG = ./graph/test ./dataplane/analytics/test ./jobs ./db/reports ./cmd/tallygate/test \
+	$(filter-out $(shell go list $(LATER)),$(shell go list ./...))
+endif
 LONG = ./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tools/loadgen ./...
 
 .PHONY: help
@@ -72,7 +77,7 @@ test: ## Run the tests that decide whether a change is right, on both databases 
 	@.ci/setup postgres redis
 	@go build -buildvcs=false ./...
 	@mkdir -p bin
-	@$(DETECTOR) go run -buildvcs=false ./tools/testreport -left bin/left-tests -short $(TESTS) $(PKG)
+	@$(DETECTOR) go run -buildvcs=false ./tools/testreport -left bin/left-tests $(if $(LATER),-later "$(LATER)") -short $(TESTS) $(PKG)
 
 .PHONY: watch
 watch: ## Run "make test" again after each change of a file (PKG: of these packages)

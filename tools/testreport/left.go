@@ -2,9 +2,17 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -21,9 +29,64 @@ func option(name string, args []string) (value string, rest []string) {
 type leftTest struct{ suite, name string }
 
 // leave notes that a test is left to a later run.
-func (r *report) leave(s *suite, t *test) {
+func (r *report) leave(left leftTest) {
 	r.left++
-	r.leftTests[leftTest{s.name, t.name}] = true
+	r.leftTests[left] = true
+}
+
+// leavePackages notes that all tests of packages are left to a later run. It reads their names from
+// the sources, because Go links a package to list its tests. Patterns are separated by spaces.
+func (r *report) leavePackages(patterns string) error {
+	if patterns == "" {
+		return nil
+	}
+	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles"}, strings.Fields(patterns)...)...)
+	list.Stderr = os.Stderr
+	output, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("list the packages of a later run: %w", err)
+	}
+
+	for packages := json.NewDecoder(strings.NewReader(string(output))); ; {
+		var one struct {
+			ImportPath, Dir           string
+			TestGoFiles, XTestGoFiles []string
+		}
+		if err := packages.Decode(&one); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+
+		for _, file := range slices.Concat(one.TestGoFiles, one.XTestGoFiles) {
+			names, err := testsOf(filepath.Join(one.Dir, file))
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				r.leave(leftTest{one.ImportPath, name})
+			}
+		}
+	}
+}
+
+// testsOf returns the names of a file's tests and fuzz tests.
+func testsOf(file string) (names []string, err error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+
+	for _, declared := range parsed.Decls {
+		f, ok := declared.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || f.Name.Name == "TestMain" {
+			continue
+		}
+		if strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Fuzz") {
+			names = append(names, f.Name.Name)
+		}
+	}
+	return names, nil
 }
 
 // writeLeft writes the tests that are left to a file: a package and a name on each line.

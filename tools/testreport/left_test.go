@@ -56,3 +56,19 @@ func TestLeft(t *testing.T) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }
+
+// TestLeavePackages checks that a package which only a later run has leaves its tests to that run,
+// and that a missing package is an error.
+func TestLeavePackages(t *testing.T) {
+	t.Parallel()
+	r := newReport(new(bytes.Buffer), kinds)
+	testkit.NoError(t, r.leavePackages("."))
+
+	this := "github.com/tallygate/tallygate/tools/testreport"
+	if !r.leftTests[leftTest{this, "TestLeavePackages"}] || r.leftTests[leftTest{this, "TestMain"}] || r.left != len(r.leftTests) {
+		t.Errorf("%d tests: %v", r.left, r.leftTests)
+	}
+	if err := r.leavePackages("./missing"); err == nil {
+		t.Error("a missing package has no error")
+	}
+}

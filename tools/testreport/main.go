@@ -21,8 +21,9 @@
 // and neither TMPDIR nor GOTMPDIR is set. They are removed at the end, and after SIGINT, SIGTERM
 // and SIGHUP, which stop the tests.
 //
-// Before the arguments, -left FILE writes the tests that -short leaves to a file, and -only FILE
-// runs the tests in such a file instead of packages among the arguments.
+// Before the arguments, -left FILE writes the tests that -short leaves to a file, -later "PACKAGES"
+// after it adds all tests of packages that are not among the arguments, and -only FILE runs the
+// tests in such a file instead of packages.
 //
 // gotestsum prints failures as well, but these counts, their reasons and the last line would still
 // need nearly all of this program as a reader of its JSON.
@@ -61,6 +62,7 @@ const patience = 10 * time.Second
 // the folder scratch for temporary files, unless that is nil. Then it removes both.
 func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io.Writer, ci bool) int {
 	left, args := option("-left", args)
+	later, args := option("-later", args)
 	only, args := option("-only", args)
 	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL"), slices.Contains(args, "-short")))
 	env, dir := os.Environ(), ""
@@ -96,7 +98,7 @@ func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io
 		err = errors.Join(err, scratch.remove(patience))
 	}
 	if left != "" {
-		err = errors.Join(err, r.writeLeft(left))
+		err = errors.Join(err, r.leavePackages(later), r.writeLeft(left))
 	}
 	if err != nil {
 		r.goTestFailed(err)

@@ -292,7 +292,7 @@ func (r *report) count(s *suite, t *test) {
 	if t.action == "skip" {
 		switch why = reason(t.output); {
 		case strings.HasPrefix(why, testkit.Long):
-			r.leave(s, t)
+			r.leave(leftTest{s.name, t.name})
 			return
 		case strings.HasPrefix(why, testkit.OnCitus):
 			r.onCitus++
