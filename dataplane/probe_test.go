@@ -122,8 +122,9 @@ func TestProbeHidesAddresses(t *testing.T) {
 
 func TestProbeDescribesHeaders(t *testing.T) {
 	t.Parallel()
-	all := http.Header{web.ProbeHeader: {asked}, "Cookie": {"session=secret"}, "Authorization": {"Basic secret"}, "Referer": {"https://shop.example/?secret"},
-		"Origin": {"https://shop.example"}, "User-Agent": {"secret"}}
+	all := http.Header{web.ProbeHeader: {asked}, "Cookie": {"session=secret"}, "Authorization": {"Basic secret"},
+		"Referer": {"https://shop.example/?secret"},
+		"Origin":  {"https://shop.example"}, "User-Agent": {"secret"}}
 	got := described(t, "key", "10.0.0.1:1", all)
 	for _, name := range []string{"origin", "cookie", "authorization", "referer", "internal"} {
 		if value(got, name) != "1" {

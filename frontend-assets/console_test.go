@@ -43,7 +43,8 @@ func TestFavicon(t *testing.T) {
 func TestConsolePages(t *testing.T) {
 	for path, status := range map[string]int{
 		"/": 200, "/sign-in": 200, "/reset-password": 200, "/sites/new": 200, "/sites/site_x/events": 200, "/captcha": 200,
-		"/captcha/key_x": 200, "/tokens": 200, "/share": 200, "/share/tgl_x": 404, "/embed/sharedlink_y": 200, "/embed/": 404, "/embed": 404, "/embed/sharedlink_away": 503, "/operator": 200, "/deleted": 200, "/nothing": 404, "/sites/site_x/nothing": 404, "/sign-in/": 404, "/console/": 404,
+		"/captcha/key_x": 200, "/tokens": 200, "/share": 200, "/share/tgl_x": 404, "/embed/sharedlink_y": 200, "/embed/": 404, "/embed": 404,
+		"/embed/sharedlink_away": 503, "/operator": 200, "/deleted": 200, "/nothing": 404, "/sites/site_x/nothing": 404, "/sign-in/": 404, "/console/": 404,
 		"/console/000000000000/main.js": 404, consoleVersion + "other.js": 404, consoleVersion: 404,
 	} {
 		r := getConsole(t, "GET", path)

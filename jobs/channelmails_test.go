@@ -76,7 +76,8 @@ func TestChannelMailArrives(t *testing.T) {
 
 		// Both the header and the text have the channel's own secret.
 		stop := strings.Trim(header.Get("List-Unsubscribe"), "<>")
-		if header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" || !strings.HasPrefix(stop, "https://app.example"+model.StopMailPath+"?token=") {
+		if header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" ||
+			!strings.HasPrefix(stop, "https://app.example"+model.StopMailPath+"?token=") {
 			t.Errorf("header %v", header)
 		}
 		ids, err := keys.New(d).NodeIDs(t.Context())

@@ -61,7 +61,8 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 	}
 
 	site := newSite(t, d, "shop.example", "", "")
-	testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}))
+	testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day",
+		model.ChangedBy{At: now}))
 }
 
 // wantLive fails unless all rows of live exist.

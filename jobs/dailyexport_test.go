@@ -119,7 +119,8 @@ func TestFailingExportPlan(t *testing.T) {
 		siteList := make([]*model.Site, 3)
 		for i := range siteList {
 			siteList[i] = newSite(t, d, fmt.Sprintf("shop%d.example", i), "", "")
-			testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}))
+			testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, r.URL,
+				model.ChangedBy{At: model.At(noon)}))
 		}
 
 		repair := dbtest.RefuseDeliveries(t, d, siteList[0].ID)

@@ -64,7 +64,8 @@ func TestDeletedSitesArePurged(t *testing.T) {
 			fmt.Sprintf(pageviews, many, 7, at),
 			fmt.Sprintf(pageviews, 3, 8, at),
 			fmt.Sprintf(pageviews, 5, 9, at),
-			fmt.Sprintf("INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES ('old', %d, %d), ('new', %[1]d, %[3]d)", user.ID, at, at.Add(time.Second)),
+			fmt.Sprintf("INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES ('old', %d, %d), ('new', %[1]d, %[3]d)", user.ID, at,
+				at.Add(time.Second)),
 		} {
 			testkit.NoError(t, dbtest.Exec(d, statement))
 		}

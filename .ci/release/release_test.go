@@ -375,7 +375,8 @@ func (s *system) lifecycle(t *testing.T, p packager) {
 		!strings.HasSuffix(link, "/usr/lib/systemd/system/tallygate.service") && !strings.HasSuffix(link, "/lib/systemd/system/tallygate.service") {
 		t.Errorf("the service is not enabled: %q, %v", link, err)
 	}
-	if text := runCommand(t, exec.Command("chroot", s.root, "systemd-analyze", "verify", "--man=no", "tallygate.service", "tallygate-backup.timer")); strings.Contains(text, "tallygate") {
+	if text := runCommand(t, exec.Command("chroot", s.root, "systemd-analyze", "verify", "--man=no", "tallygate.service",
+		"tallygate-backup.timer")); strings.Contains(text, "tallygate") {
 		t.Errorf("systemd-analyze verify: %s", text)
 	}
 	if s.unitCommand(t, "ExecCondition").Run() == nil {

@@ -385,7 +385,8 @@ func (s *modelState) compareViews(t *testing.T, d *db.DB) {
 				numbers[v.visit] = len(numbers) + 1
 			}
 
-			want = append(want, fmt.Sprint(v.hit.pageview.ID, " ", v.hit.pageview.Path, " ", v.hit.pageview.Manual, " visit ", numbers[v.visit], " ", v.ms, " ms ", v.scroll, " %"))
+			want = append(want, fmt.Sprint(v.hit.pageview.ID, " ", v.hit.pageview.Path, " ", v.hit.pageview.Manual, " visit ", numbers[v.visit], " ",
+				v.ms, " ms ", v.scroll, " %"))
 		}
 
 		var rows []exports.Pageview

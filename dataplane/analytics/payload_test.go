@@ -36,12 +36,14 @@ func FuzzParsePayload(f *testing.F) {
 		if p.Kind != payload.KindPageview && p.Kind != payload.KindEvent && p.Kind != payload.KindEngagement {
 			t.Fatalf("accepted t = %q", p.Kind)
 		}
-		if path, ok := PagePath(p.Path); ok && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !model.IsStorable(path) || utf8.RuneCountInString(path) > maxPath) {
+		if path, ok := PagePath(p.Path); ok &&
+			(!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !model.IsStorable(path) || utf8.RuneCountInString(path) > maxPath) {
 			t.Errorf("path %q", path)
 		}
 
 		host, page := ReferringPage(p.Referrer, []string{"example.com"})
-		if model.HostBelongs(host, []string{"example.com"}) || !strings.HasPrefix(page, host) || !storable(page, maxReferrer) || strings.ContainsAny(page, "?#") {
+		if model.HostBelongs(host, []string{"example.com"}) || !strings.HasPrefix(page, host) || !storable(page, maxReferrer) ||
+			strings.ContainsAny(page, "?#") {
 			t.Errorf("referrer %q: host %q, page %q", p.Referrer, host, page)
 		}
 		if l := Language(p.Language); l != "" && (len(l) != 2 || l != strings.ToLower(l)) {

@@ -54,7 +54,8 @@ func TestWithoutNotifications(t *testing.T) {
 
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
-			testkit.NoError(t, sites.New(d).Sites.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)))
+			testkit.NoError(t, sites.New(d).Sites.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret),
+				model.SecretHint(secret)))
 			return secret
 		}
 

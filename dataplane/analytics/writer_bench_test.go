@@ -76,8 +76,9 @@ type crowd struct {
 
 func newCrowd(b *testing.B, d *db.DB) *crowd {
 	random := rand.New(rand.NewPCG(1, 1))
-	c := &crowd{writer: newWriter(ingest.NewHitStore(dbtest.SitesCell(b, d)), StoreTimeout, nil, nil), db: d, random: random, popular: rand.NewZipf(random, 1.2, 1, 19),
-		at: time.Now(), newcomers: 0.75, views: make([]hit, 50_000)}
+	c := &crowd{writer: newWriter(ingest.NewHitStore(dbtest.SitesCell(b, d)), StoreTimeout, nil, nil), db: d, random: random,
+		popular: rand.NewZipf(random, 1.2, 1, 19),
+		at:      time.Now(), newcomers: 0.75, views: make([]hit, 50_000)}
 	b.Cleanup(func() { _ = c.writer.Stop(context.Background()) })
 
 	for i := range 20 {

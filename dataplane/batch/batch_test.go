@@ -481,7 +481,8 @@ func TestPause(t *testing.T) {
 				var wg sync.WaitGroup
 				do := func(item int, want error) {
 					wg.Go(func() {
-						if _, err := q.DoBefore(t.Context(), time.Now().Add(patience), item, 1); want != nil && !errors.Is(err, want) || want == nil && err != nil && slices.Contains(test.stored, item) {
+						if _, err := q.DoBefore(t.Context(), time.Now().Add(patience), item, 1); want != nil && !errors.Is(err, want) ||
+							want == nil && err != nil && slices.Contains(test.stored, item) {
 							t.Errorf("item %d: %v, want %v", item, err, want)
 						}
 						if item == 1 && time.Since(began) != test.answeredBy {

@@ -292,8 +292,9 @@ func TestBots(t *testing.T) {
 			userAgent: inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 Instagram 333 Android (34/14; 440dpi; 1080x2176; ruby) python-requests/2.32",
 		},
 		{
-			name:      "a program before an app",
-			userAgent: "python-requests/2.32 " + inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 Instagram 333 Android (34/14; 440dpi; 1080x2176; ruby)",
+			name: "a program before an app",
+			userAgent: "python-requests/2.32 " + inAndroid +
+				"Chrome/142.0.7444.102 Mobile Safari/537.36 Instagram 333 Android (34/14; 440dpi; 1080x2176; ruby)",
 		},
 		{"a crawler between lists", inAndroid + "Chrome/142.0.7444.102 Mobile Safari/537.36 App (a; b; c; d) SomeBot/1.0 (a; b; c; d)"},
 		{"reqwest", "reqwest/0.12.24 (linux; x86_64)"},

@@ -91,8 +91,10 @@ func TestUserPlans(t *testing.T) {
 		const numbers = "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) "
 		for _, statement := range []string{
 			"INSERT INTO users (email, password_hash, created_at) " + numbers + "SELECT 'p' || i || '@example.com', '', 1 FROM n",
-			"INSERT INTO memberships (user_id, account_id, role, created_at) SELECT id, " + account + ", 'VIEWER', 1 FROM users WHERE id % 2 = 0 AND email LIKE 'p%'",
-			"INSERT INTO guests (user_id, account_id, site_ids, created_at) SELECT id, " + account + ", '[1]', 1 FROM users WHERE id % 2 = 1 AND email LIKE 'p%'",
+			"INSERT INTO memberships (user_id, account_id, role, created_at) SELECT id, " + account +
+				", 'VIEWER', 1 FROM users WHERE id % 2 = 0 AND email LIKE 'p%'",
+			"INSERT INTO guests (user_id, account_id, site_ids, created_at) SELECT id, " + account +
+				", '[1]', 1 FROM users WHERE id % 2 = 1 AND email LIKE 'p%'",
 			"ANALYZE",
 		} {
 			testkit.NoError(t, dbtest.Exec(d, statement))

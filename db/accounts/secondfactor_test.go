@@ -95,7 +95,8 @@ func TestChallengesAndCounters(t *testing.T) {
 			t.Fatal(first, err)
 		}
 		key.CredentialID = []byte("other")
-		if _, _, err := store.Passkeys.Create(ctx, key, answered("create"), nil, accounts.FactorChange{At: now}); !errors.Is(err, accounts.ErrChallengeUsed) {
+		if _, _, err := store.Passkeys.Create(ctx, key, answered("create"), nil, accounts.FactorChange{At: now}); !errors.Is(err,
+			accounts.ErrChallengeUsed) {
 			t.Errorf("the challenge again: %v, want ErrChallengeUsed", err)
 		}
 

@@ -71,7 +71,8 @@ func TestWrite(t *testing.T) {
 
 		// Without an actor, the service itself makes the change, now.
 		write(t, d, t.Context(), audit.Change{AccountID: user.AccountID, Object: object})
-		if actor := entries(t, d, user.AccountID, audit.Filter{Actions: []string{"system"}, Until: at})[0].Actor; actor.Kind != audit.System || actor.At >= at {
+		if actor := entries(t, d, user.AccountID, audit.Filter{Actions: []string{"system"}, Until: at})[0].Actor; actor.Kind != audit.System ||
+			actor.At >= at {
 			t.Errorf("the actor is %+v", actor)
 		}
 

@@ -146,7 +146,8 @@ func TestExportRange(t *testing.T) {
 		start := model.At(time.Date(2026, 11, 30, 23, 45, 0, 0, time.UTC))
 		storeForExport(t, d, site.ID, start, stored)
 
-		if err := dbtest.Exec(d, "UPDATE pageviews SET at = ? WHERE at > ? AND at < ?", start.Add(time.Second), start, start.Add(6*time.Second)); err != nil {
+		if err := dbtest.Exec(d, "UPDATE pageviews SET at = ? WHERE at > ? AND at < ?", start.Add(time.Second), start,
+			start.Add(6*time.Second)); err != nil {
 			// Rows 1 to 5 have the same time.
 			t.Fatal(err)
 		}

@@ -50,7 +50,8 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 
 		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []model.SiteID{site.ID, other.ID}, 5)
 		testkit.NoError(t, err)
-		if got := events[site.ID]; len(got) != ingest.ShownUnknownEvents || got[0] != (ingest.UnknownEvent{SiteID: site.ID, Name: "e059", Count: 60 + 30 + 60, Last: 5}) {
+		if got := events[site.ID]; len(got) != ingest.ShownUnknownEvents ||
+			got[0] != (ingest.UnknownEvent{SiteID: site.ID, Name: "e059", Count: 60 + 30 + 60, Last: 5}) {
 			t.Errorf("%d names, first %+v", len(got), got[0])
 		}
 		if got := fmt.Sprint(events[other.ID]); got != fmt.Sprintf("[{%d e001 2 1970-01-06} {%[1]d e000 1 1970-01-06}]", other.ID) {

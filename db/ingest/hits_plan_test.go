@@ -69,7 +69,8 @@ func TestPlansDoNotGrow(t *testing.T) {
 
 	update(fill)
 
-	testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) SELECT n, ?, 0 FROM generate_series(1000000, ?) AS n", month, 1_000_000+rows))
+	testkit.NoError(t, dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) SELECT n, ?, 0 FROM generate_series(1000000, ?) AS n",
+		month, 1_000_000+rows))
 	testkit.NoError(t, dbtest.Exec(d, `INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at, cell)
 SELECT ?, 'other' || n, n || '.example', '', 'small', 1, 0, ? FROM generate_series(1, ?) AS n`, site.AccountID, site.Cell, rows))
 

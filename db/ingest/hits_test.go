@@ -224,7 +224,8 @@ func TestVisitsAreReadBack(t *testing.T) {
 		at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 		full := model.Visit{
 			SiteID: site.ID, Visitor: model.VisitorID{0xff, 7: 1}, StartedAt: at, N: 2, LastPageviewAt: at + 1, Pageviews: 3,
-			Recent: []model.RecentView{{At: at, Path: 4}}, Awaited: []byte{5}, Viewed: []byte{6}, UserID: []byte{7}, Channel: "paid search", Referrer: "r.example/",
+			Recent: []model.RecentView{{At: at, Path: 4}}, Awaited: []byte{5}, Viewed: []byte{6}, UserID: []byte{7}, Channel: "paid search",
+			Referrer: "r.example/",
 			Campaign: model.Campaign{Source: "a", Medium: "b", Name: "c", Content: "d", Term: "e", Gclid: "f", Gbraid: "g",
 				Wbraid: "h", Fbclid: "i", Msclkid: "j"},
 		}
@@ -265,7 +266,8 @@ func TestVisitsAreReadBack(t *testing.T) {
 		}
 
 		// The values of the visit's start stay, the rest changes.
-		full.LastPageviewAt, full.Pageviews, full.Recent, full.Awaited, full.Viewed, full.UserID = at+2, 4, []model.RecentView{{At: at - 7, Path: 8}, {At: at + 9, Path: 9}}, nil, []byte{9}, nil
+		full.LastPageviewAt, full.Pageviews, full.Recent, full.Awaited, full.Viewed, full.UserID = at+
+			2, 4, []model.RecentView{{At: at - 7, Path: 8}, {At: at + 9, Path: 9}}, nil, []byte{9}, nil
 		again := full
 		again.Channel, again.Source, again.StartedAt = "email", "other", at+5
 		update(&ingest.HitChanges{Continued: []model.Visit{again}})

@@ -190,7 +190,8 @@ func TestRotationReseals(t *testing.T) {
 
 		// A process that was not restarted must not encrypt with the replaced key.
 		secret := "a secret that comes too early"
-		if err := sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &secret, model.ChangedBy{}); !errors.Is(err, keys.ErrOtherKey) {
+		if err := sites.New(a).Sites.SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &secret, model.ChangedBy{}); !errors.Is(err,
+			keys.ErrOtherKey) {
 			t.Errorf("sealing with the replaced key: %v, want ErrOtherKey", err)
 		}
 		if _, err := keys.New(keyHolder(t, databaseURL, "d", "c")).RotateApplicationKey(t.Context(), now); !errors.Is(err, keys.ErrOtherKey) {

@@ -34,14 +34,16 @@ func TestMay(t *testing.T) {
 	everything := &model.APIToken{Scopes: []model.Scope{model.ScopeRead, model.ScopeWrite, model.ScopeExport}}
 	owner := &model.User{Role: model.RoleOwner, Operator: true}
 	for p, byToken := range map[model.Permission]bool{
-		model.MayRead: true, model.MayExport: true, model.MayConfigure: true, model.MaySendOut: true, model.MayErase: false, model.MayManage: false, model.MayPersonal: false, model.MayOperate: false,
+		model.MayRead: true, model.MayExport: true, model.MayConfigure: true, model.MaySendOut: true, model.MayErase: false,
+		model.MayManage: false, model.MayPersonal: false, model.MayOperate: false,
 	} {
 		if !owner.May(p, nil) || owner.May(p, everything) != byToken {
 			t.Errorf("permission %d: %v by session, %v by token", p, owner.May(p, nil), owner.May(p, everything))
 		}
 	}
 
-	if owner.May(200, nil) || owner.May(200, everything) || (&model.User{}).May(model.MayConfigure, nil) || (&model.User{Role: "ADMIN"}).May(model.MayManage, nil) {
+	if owner.May(200, nil) || owner.May(200, everything) || (&model.User{}).May(model.MayConfigure, nil) ||
+		(&model.User{Role: "ADMIN"}).May(model.MayManage, nil) {
 		t.Error("an unknown permission is allowed")
 	}
 
@@ -54,7 +56,8 @@ func TestMay(t *testing.T) {
 		}
 	}
 
-	if viewer := (&model.User{Role: model.RoleViewer}); viewer.May(model.MayErase, nil) || viewer.May(model.MaySendOut, nil) || viewer.May(model.MaySendOut, everything) {
+	if viewer := (&model.User{Role: model.RoleViewer}); viewer.May(model.MayErase, nil) || viewer.May(model.MaySendOut, nil) ||
+		viewer.May(model.MaySendOut, everything) {
 		t.Error("a viewer sends events out")
 	}
 	if viewer := (&model.User{Role: model.RoleViewer}); viewer.May(model.MayConfigure, everything) || !viewer.May(model.MayExport, everything) {

@@ -121,7 +121,8 @@ func TestMedianWork(t *testing.T) {
 			t.Errorf("%s is counted as %s", d, a.MedianWork)
 		}
 	}
-	if a := model.NewCaptchaActivity(1, map[string]int64{"work 99": 1, "work x": 1, "refused x": 1, "other": 2}); a.MedianWork != 0 || a.Refusals != nil {
+	if a := model.NewCaptchaActivity(1, map[string]int64{"work 99": 1, "work x": 1, "refused x": 1, "other": 2}); a.MedianWork != 0 ||
+		a.Refusals != nil {
 		t.Errorf("unknown counters: %+v", a)
 	}
 }

@@ -381,6 +381,7 @@ func BenchmarkHostile(b *testing.B) {
 		"matcher": model.PatternMatcher(slices.Repeat([]string{strings.Repeat("a", 300) + "*" + strings.Repeat("a", 300)}, 100)...),
 	})
 	compareMatchers(b, "one of 16 to contain", []string{long}, map[string]func(string) bool{
-		"matcher": contains(strings.Repeat("ж", 50) + "b"), "copies": func(text string) bool { return containsLower([]string{strings.Repeat("ж", 50) + "b"}, text) },
+		"matcher": contains(strings.Repeat("ж", 50) + "b"),
+		"copies":  func(text string) bool { return containsLower([]string{strings.Repeat("ж", 50) + "b"}, text) },
 	})
 }

@@ -38,7 +38,8 @@ func TestDayAndMonth(t *testing.T) {
 func TestTimeIDGrowsWithTime(t *testing.T) {
 	at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	for i := range 1_000 {
-		if a, b := model.NewTimeID(at.Add(time.Duration(i)*time.Microsecond)), model.NewTimeID(at.Add(time.Duration(i+1)*time.Microsecond)); a >= b || a < 0 {
+		if a, b := model.NewTimeID(at.Add(time.Duration(i)*time.Microsecond)), model.NewTimeID(at.Add(time.Duration(i+
+			1)*time.Microsecond)); a >= b || a < 0 {
 			t.Fatalf("id %d at one time, %d a microsecond later", a, b)
 		}
 	}

@@ -256,7 +256,8 @@ func TestChannelMessagesAreBounded(t *testing.T) {
 		testkit.NoError(t, dbtest.Exec(d, `UPDATE alert_channels SET events = '["traffic_drop"]'`))
 		for subject, messages := range map[string]int{"stored": 1, "not stored": 0} {
 			at := now.Add(30 * time.Hour)
-			testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_messages SET created_at = ? WHERE next_attempt_at = 0", at.Add(-time.Duration(messages*2)*time.Hour)))
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE alert_messages SET created_at = ? WHERE next_attempt_at = 0",
+				at.Add(-time.Duration(messages*2)*time.Hour)))
 			before := len(messagesOf(t, d, channel))
 			alert := &model.Alert{AccountID: site.AccountID, Event: model.AlertTrafficDrop, Subject: subject, BeganAt: at, SeenAt: at}
 			queueAlert(t, d, alert, model.AlertBegun, at)

@@ -22,7 +22,8 @@ import (
 func dayEvents(t testing.TB, d *db.DB, siteID model.SiteID, day model.Day, n int) {
 	t.Helper()
 	visit := model.NewTimeID(day.Start())
-	testkit.NoError(t, dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, 0, 0, 1)`,
+	testkit.NoError(t, dbtest.Exec(d,
+		`INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, 0, 0, 1)`,
 		siteID, visit, day, day.Start()))
 
 	testkit.NoError(t, dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path)
@@ -39,7 +40,8 @@ func exportsOf(t *testing.T, d *db.DB, siteID model.SiteID) []model.DailyPart {
 
 	parts := make([]model.DailyPart, len(deliveries))
 	for i, delivery := range deliveries {
-		if err := json.Unmarshal([]byte(delivery.Body), &parts[i]); err != nil || delivery.Event != parts[i].Day.String() || delivery.State != model.DeliveryPending {
+		if err := json.Unmarshal([]byte(delivery.Body), &parts[i]); err != nil || delivery.Event != parts[i].Day.String() ||
+			delivery.State != model.DeliveryPending {
 			t.Fatal(delivery, err)
 		}
 	}
@@ -61,7 +63,8 @@ func TestFailingPlan(t *testing.T) {
 		siteList := make([]*model.Site, 5)
 		for i := range siteList {
 			siteList[i] = world.New(t, d).Site(fmt.Sprintf("shop%d.example", i), world.Webhook)
-			err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon})
+			err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, "https://shop.example/daily",
+				model.ChangedBy{At: dbtest.Noon})
 			testkit.NoError(t, err)
 
 			dayEvents(t, d, siteList[i].ID, today, 10)
@@ -118,7 +121,8 @@ func TestPlanDailyExports(t *testing.T) {
 		dayEvents(t, d, site.ID, today+2, model.DailyPartRows)
 		dayEvents(t, d, silent.ID, today, 10)
 
-		testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon}))
+		testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily",
+			model.ChangedBy{At: dbtest.Noon}))
 
 		plan := func(before model.Day) {
 			t.Helper()
@@ -177,7 +181,8 @@ func TestPlanDailyExports(t *testing.T) {
 		}
 
 		// A late event is in no part, and does not change the parts.
-		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visitor, n, name, path) SELECT site_id, at, id + 1000, visitor, n, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
+		testkit.NoError(t, dbtest.Exec(d,
+			"INSERT INTO events (site_id, at, id, visitor, n, name, path) SELECT site_id, at, id + 1000, visitor, n, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
 			site.ID, (today+1).Start(), today.Start()))
 
 		n := 0
@@ -222,12 +227,14 @@ func TestSetDailyExportWebhook(t *testing.T) {
 		}
 
 		for _, bad := range []string{"http://shop.example", "shop.example", "https://user@shop.example/"} {
-			if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, bad, model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.Invalid {
+			if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, bad,
+				model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.Invalid {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}
 
-		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID+1, site.ID, "", model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.NotFound {
+		if err := sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID+1, site.ID, "",
+			model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.NotFound {
 			t.Errorf("another account's site: %v", err)
 		}
 	})
@@ -243,7 +250,8 @@ func BenchmarkPlanDailyExport(b *testing.B) {
 			fmt.Sprintf("INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (%d, %d, %d, 1, %d, 0, 0, 1)", site, visit, day, day.Start()),
 			fmt.Sprintf(`INSERT INTO events (site_id, at, id, visitor, n, name, path, properties)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 999999)
-SELECT %d, %d + CAST(n AS bigint) * 86400, n, %d, 1, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, site, day.Start(), visit),
+SELECT %d, %d + CAST(n AS bigint) * 86400, n, %d, 1, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`,
+				site, day.Start(), visit),
 			fmt.Sprintf(`INSERT INTO sites (id, account_id, site_key, domain, name, plan, monthly_pageviews, daily_export_url, created_at)
 SELECT %d, id, 'k', 'shop.example', 'shop', 'FREE', 1, 'https://shop.example', 0 FROM accounts`, site),
 		} {

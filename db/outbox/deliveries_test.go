@@ -69,7 +69,8 @@ func TestLeasesAreExact(t *testing.T) {
 					if leased == nil {
 						return
 					}
-					if leased.ScheduledAttempts != 1 || leased.URL != "https://shop.example/hook" || leased.Secret != "the secret of shop.example" || leased.SiteKey != site.SiteKey {
+					if leased.ScheduledAttempts != 1 || leased.URL != "https://shop.example/hook" || leased.Secret != "the secret of shop.example" ||
+						leased.SiteKey != site.SiteKey {
 						t.Errorf("leased %+v", leased)
 					}
 
@@ -204,7 +205,8 @@ func TestRedeliver(t *testing.T) {
 			{model.DeliveryPending, "", model.DeliveryDelivered},
 		} {
 			id := pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
-			testkit.NoError(t, dbtest.Exec(d, "UPDATE deliveries SET state = ?, attempts = 2, tries = 2, next_attempt_at = ? WHERE id = ?", test.state, dbtest.Noon.Add(time.Hour), id))
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE deliveries SET state = ?, attempts = 2, tries = 2, next_attempt_at = ? WHERE id = ?",
+				test.state, dbtest.Noon.Add(time.Hour), id))
 			if _, err := outbox.New(d).Redeliver(t.Context(), other.AccountID, site.ID, id, dbtest.Noon); !errors.Is(err, model.ErrNotFound) {
 				t.Errorf("another account's: %v", err)
 			}
@@ -236,7 +238,8 @@ func TestRedeliver(t *testing.T) {
 			}
 
 			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
-			if err != nil || logs[0].State != test.want || logs[0].Delivery.ScheduledAttempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
+			if err != nil || logs[0].State != test.want || logs[0].Delivery.ScheduledAttempts != 2 || len(logs[0].Attempts) != 1 ||
+				!logs[0].Attempts[0].Manual {
 				t.Errorf("%s, then %q: %+v, want %s", test.state, test.class, logs[0], test.want)
 			}
 			testkit.NoError(t, dbtest.Exec(d, "DELETE FROM deliveries"))
@@ -413,7 +416,8 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if len(before) == 0 || strings.Contains(string(before), "secret") {
 			t.Errorf("stored as %q", before)
 		}
-		if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil, model.ChangedBy{}); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
+		if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil,
+			model.ChangedBy{}); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
 			t.Errorf("a new address changes the secret, %v", err)
 		}
 
@@ -444,7 +448,8 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		}
 
 		empty := ""
-		if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty, model.ChangedBy{}); err != nil || sealed(site.ID) != nil {
+		if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty,
+			model.ChangedBy{}); err != nil || sealed(site.ID) != nil {
 			t.Errorf("an empty secret leaves %q, %v", sealed(site.ID), err)
 		}
 		if c := next(d); c.Fault != nil || c.Secret != "" {
@@ -452,7 +457,8 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		}
 
 		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), strings.Repeat("x", model.MinWebhookSecret-1), "a\x00b"} {
-			if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret, model.ChangedBy{}); model.KindOf(err) != model.Invalid {
+			if err := sites.New(d).Sites.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret,
+				model.ChangedBy{}); model.KindOf(err) != model.Invalid {
 				t.Errorf("secret %q: %v", secret, err)
 			}
 		}

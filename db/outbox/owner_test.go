@@ -127,10 +127,12 @@ func TestTestWebhooksAreLimited(t *testing.T) {
 		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), other.AccountID, other.ID, model.DeliveryConversion, now); err != nil {
 			t.Errorf("another site: %v", err)
 		}
-		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), other.AccountID, site.ID, model.DeliveryConversion, now); !errors.Is(err, model.ErrNotFound) {
+		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), other.AccountID, site.ID, model.DeliveryConversion, now); !errors.Is(err,
+			model.ErrNotFound) {
 			t.Errorf("of another account: %v", err)
 		}
-		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryConversion, dbtest.Noon.Add(time.Hour+time.Second)); err != nil {
+		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryConversion,
+			dbtest.Noon.Add(time.Hour+time.Second)); err != nil {
 			t.Errorf("an hour after the first: %v", err)
 		}
 		if n, err := dbtest.Count(d, "deliveries"); n != model.MaxTestsPerHour+2 || err != nil {

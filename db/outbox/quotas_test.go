@@ -59,7 +59,8 @@ func TestSiteQuotaNotices(t *testing.T) {
 				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),
 				fmt.Sprintf("UPDATE sites SET monthly_pageviews = %d WHERE id = ?", step.quota),
 				// as the data plane marks it
-				fmt.Sprintf("UPDATE site_usage SET reached = %[1]d, noted = 0 WHERE site_id = ? AND month = %[2]d AND %[1]d > 0", model.QuotaReached(int64(step.used), int64(step.quota)), step.month),
+				fmt.Sprintf("UPDATE site_usage SET reached = %[1]d, noted = 0 WHERE site_id = ? AND month = %[2]d AND %[1]d > 0",
+					model.QuotaReached(int64(step.used), int64(step.quota)), step.month),
 			} {
 				testkit.NoError(t, dbtest.Exec(d, statement, site.ID))
 			}
@@ -169,7 +170,8 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted))
 				t.Errorf("%s reads more than the index of marks:\n%s", search, plan)
 			}
 		}
-		if left, err := dbtest.Rows[struct{ SiteID model.SiteID }](d, "SELECT site_id FROM site_usage WHERE reached > noted"); err != nil || len(left) != 0 {
+		if left, err := dbtest.Rows[struct{ SiteID model.SiteID }](d, "SELECT site_id FROM site_usage WHERE reached > noted"); err != nil ||
+			len(left) != 0 {
 			t.Errorf("marks %v are left, %v", left, err)
 		}
 	})

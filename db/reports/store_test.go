@@ -224,7 +224,8 @@ SELECT site_id, started_at + 1000000, ?, visitor, n, 'refund', '/', -2500000, 'E
 
 		// The erasure names the days itself.
 		before := f.report(q).Results[0].Totals.Visits
-		if _, err := retention.New(d).EraseUser(t.Context(), &model.UserErasure{SiteID: f.site.ID, Subject: user, RequestedAt: f.clock.now}, f.clock.now); err != nil {
+		if _, err := retention.New(d).EraseUser(t.Context(), &model.UserErasure{SiteID: f.site.ID, Subject: user, RequestedAt: f.clock.now},
+			f.clock.now); err != nil {
 			t.Fatal(err)
 		}
 		f.work(f.clock.now.Add(time.Minute))

@@ -131,7 +131,8 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 		ahead := now.Add(425 * 24 * time.Hour)
 
 		site := world.New(t, d).Site("example.com")
-		testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: ahead}))
+		testkit.NoError(t, sites.New(d).Sites.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day",
+			model.ChangedBy{At: ahead}))
 
 		const delivery = `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body, claimed_until)
 			VALUES (1, ?, 'conversion', 'purchase', ?, 1, ?, ?, '{}', ?)`

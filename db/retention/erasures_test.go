@@ -300,7 +300,8 @@ func TestEraseDuringHit(t *testing.T) {
 		}
 
 		type row struct{ At, Visit model.Instant }
-		rows, err := dbtest.Rows[row](d, "SELECT p.at, coalesce(v.started_at, 0) AS visit FROM pageviews p LEFT JOIN visits v ON v.site_id = p.site_id AND v.visitor = p.visitor AND v.n = p.n")
+		rows, err := dbtest.Rows[row](d,
+			"SELECT p.at, coalesce(v.started_at, 0) AS visit FROM pageviews p LEFT JOIN visits v ON v.site_id = p.site_id AND v.visitor = p.visitor AND v.n = p.n")
 		if want := []row{{erasedAt.Add(time.Second), erasedAt.Add(time.Second)}}; err != nil || !reflect.DeepEqual(rows, want) {
 			t.Errorf("page views with their visits %v, %v; want %v", rows, err, want)
 		}

@@ -28,7 +28,8 @@ func TestOldMonthsAreDropped(t *testing.T) {
 		storeAt(t, d, a.ID, day(2026, time.October, 1))
 		storeAt(t, d, b.ID, day(2026, time.November, 1))
 
-		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (?, 't', 'purchase', ?)", a.ID, day(2020, 1, 1)))
+		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (?, 't', 'purchase', ?)", a.ID,
+			day(2020, 1, 1)))
 
 		want := retention.Dropped{Rows: 4 * 6}
 

@@ -90,7 +90,8 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 			t.Errorf("partitions\n%v, want\n%v", got, want)
 		}
 
-		options := dbtest.PgStrings(t, databaseURL, "SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE relname IN ('visits_202612', 'pageviews_202612', 'engagement_202612', 'events_202612') ORDER BY relname")
+		options := dbtest.PgStrings(t, databaseURL,
+			"SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE relname IN ('visits_202612', 'pageviews_202612', 'engagement_202612', 'events_202612') ORDER BY relname")
 		for i, fill := range []string{"fillfactor=90 ", "fillfactor=100 ", "fillfactor=100 ", "fillfactor=95 "} {
 			if !strings.HasPrefix(options[i], fill) || !strings.Contains(options[i], "autovacuum_") {
 				t.Errorf("storage options %q, want %s first", options[i], fill)

@@ -30,7 +30,8 @@ func fillTo(t *testing.T, d *db.DB, accountID model.AccountID, n int) {
 		numbers + `INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at)
 			SELECT ?0, 'key ' || ?0 || ' ' || i, 's' || i || '.example', 's', 'FREE', 10000, 1 FROM n`,
 		numbers + `INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
-			SELECT ?0, 'key ' || ?0 || ' ' || i, 'k', '[]', CAST('hash ' || ?0 || ' ' || i AS ` + map[string]string{"postgres": "bytea", "sqlite": "blob"}[d.Dialect()] + `), '', 1 FROM n`,
+			SELECT ?0, 'key ' || ?0 || ' ' || i, 'k', '[]', CAST('hash ' || ?0 || ' ' || i AS ` +
+			map[string]string{"postgres": "bytea", "sqlite": "blob"}[d.Dialect()] + `), '', 1 FROM n`,
 	} {
 		testkit.NoError(t, dbtest.Exec(d, statement, accountID))
 	}

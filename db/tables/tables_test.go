@@ -14,7 +14,8 @@ import (
 // value is written as NULL, even of an empty visit.
 func TestValuesOfVisits(t *testing.T) {
 	full := model.Visit{
-		SiteID: 1, Visitor: model.VisitorID{0xff, 2, 7: 3}, StartedAt: 4, N: 5, LastPageviewAt: 6, Pageviews: 7, Recent: []model.RecentView{{At: 8, Path: 12}}, Awaited: []byte{9}, Viewed: []byte{11},
+		SiteID: 1, Visitor: model.VisitorID{0xff, 2, 7: 3}, StartedAt: 4, N: 5, LastPageviewAt: 6, Pageviews: 7,
+		Recent: []model.RecentView{{At: 8, Path: 12}}, Awaited: []byte{9}, Viewed: []byte{11},
 		Client: model.Client{Country: "DE", Browser: model.Firefox, System: model.Linux, Device: model.Desktop, Host: "a.example"},
 		UserID: []byte{10}, Referrer: "r", Channel: "email", Campaign: model.Campaign{Source: "a", Medium: "b", Name: "d",
 			Content: "e", Term: "f",

@@ -24,7 +24,8 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 	}
 
 	onDemand := []string{
-		"drilldown.js", "timeline.js", "journeys.js", "site.js", "settings.js", "captcha.js", "account.js", "operator.js", "provider.js", "import.js", "alerts.js",
+		"drilldown.js", "timeline.js", "journeys.js", "site.js", "settings.js", "captcha.js", "account.js", "operator.js", "provider.js",
+		"import.js", "alerts.js",
 	}
 	main := read("main.js")
 	for _, name := range slices.Concat(onDemand, []string{"de.js", "de-pages.js"}) {

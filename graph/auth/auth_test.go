@@ -225,7 +225,8 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		hash, err := a.passwords.hasher.hash(t.Context(), "another password")
 		testkit.NoError(t, err)
 
-		owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
+		owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"},
+			model.User{Email: "owner@example.com", PasswordHash: hash})
 		testkit.NoError(t, err)
 		testkit.NoError(t, a.passwords.devices.remember(w, r, owner))
 

@@ -358,7 +358,8 @@ func TestColumns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
-		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, Channel: "paid search", Referrer: "www.google.com", UserID: []byte{0xfe, 15: 0x01},
+		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, Channel: "paid search", Referrer: "www.google.com",
+			UserID: []byte{0xfe, 15: 0x01},
 			Client: model.Client{Country: "CH", Browser: model.SamsungInternet, System: model.Android, Device: model.Phone, Host: "shop.example"},
 			Campaign: model.Campaign{
 				Source: "google", Medium: "cpc", Name: "=1+1", Content: "a,b", Term: "\"tea\"", Gclid: "G", Gbraid: "-B",
@@ -961,7 +962,8 @@ func TestWaitInVain(t *testing.T) {
 	began := time.Now()
 
 	response, body := s.get(nil, nil)
-	if response.StatusCode != http.StatusTooManyRequests || strings.TrimSpace(body) != `{"error":"too_many_downloads"}` || response.Header.Get("Retry-After") != "5" {
+	if response.StatusCode != http.StatusTooManyRequests || strings.TrimSpace(body) != `{"error":"too_many_downloads"}` ||
+		response.Header.Get("Retry-After") != "5" {
 		t.Errorf("%s %v %s", response.Status, response.Header, body)
 	}
 	if took := time.Since(began); took < wait {

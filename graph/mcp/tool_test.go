@@ -339,7 +339,8 @@ func TestLargeAnswersAreRefused(t *testing.T) {
 	if _, err := s.answerOf(sites, d, &inprocess.Response{Data: fits}); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.answerOf(sites, d, &inprocess.Response{Data: append(fits, ' ')}); err == nil || !strings.HasPrefix(fmt.Sprint(toolError(err).Meta["errors"]), "[{TOO_LARGE ") {
+	if _, err := s.answerOf(sites, d, &inprocess.Response{Data: append(fits, ' ')}); err == nil ||
+		!strings.HasPrefix(fmt.Sprint(toolError(err).Meta["errors"]), "[{TOO_LARGE ") {
 		t.Errorf("one byte more: %v", err)
 	}
 }

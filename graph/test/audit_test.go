@@ -226,7 +226,8 @@ func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 	a.join(first.owner, "moving@first.example", model.RoleViewer).done("requestEmailChange", "email", "moved@first.example", "password", password)
 	w.vars["emailSecret"] = a.mailedSecret("moved@first.example")
 
-	first.owner.done("createSiteAlertChannel", "siteId", first.ids["siteId"], "kind", "EMAIL", "name", "duty", "address", "duty@first.example", "events", []string{"QUOTA"})
+	first.owner.done("createSiteAlertChannel", "siteId", first.ids["siteId"], "kind", "EMAIL", "name", "duty", "address", "duty@first.example",
+		"events", []string{"QUOTA"})
 	w.vars["alertToken"] = a.mailedSecret("duty@first.example")
 
 	a.client().signUp("new@fourth.example").ok(t, "signUp")
@@ -380,7 +381,8 @@ func (w *auditWorld) accountID(name string) model.AccountID {
 	email := map[string]string{
 		"": "owner@first.example", "second": "owner@second.example", "third": "new@third.example", "fourth": "new@fourth.example",
 	}[name]
-	rows, err := dbtest.Rows[struct{ AccountID model.AccountID }](w.db, "SELECT m.account_id FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.email = ? ORDER BY m.created_at LIMIT 1", email)
+	rows, err := dbtest.Rows[struct{ AccountID model.AccountID }](w.db,
+		"SELECT m.account_id FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.email = ? ORDER BY m.created_at LIMIT 1", email)
 	if err != nil || len(rows) != 1 {
 		w.t.Fatalf("account %s: %v, %v", name, rows, err)
 	}

@@ -15,7 +15,8 @@ const policyFields = `policy { baseSeconds baseHashes isBaseDefault maxSeconds m
 
 // updatePolicy changes a policy by fields of UpdateCaptchaPolicyInput.
 func (c *client) updatePolicy(id, fields string) *answer {
-	return c.query(`mutation($id: ID!) { updateCaptchaPolicy(input: {sitekeyId: $id, `+fields+`}) { sitekey { `+policyFields+` } userErrors { field code } } }`, "id", id)
+	return c.query(`mutation($id: ID!) { updateCaptchaPolicy(input: {sitekeyId: $id, `+fields+`}) { sitekey { `+policyFields+
+		` } userErrors { field code } } }`, "id", id)
 }
 
 // TestCaptchaPolicy reads the defaults of a new sitekey, changes every value, and returns to the

@@ -17,7 +17,8 @@ func TestTestAlerts(t *testing.T) {
 	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		id := c.addChannel(site, "WEBHOOK", "https://hook.example/a", map[string]any{"quietHours": map[string]any{"from": 540, "to": 600, "timeZone": "UTC"}})
+		id := c.addChannel(site, "WEBHOOK", "https://hook.example/a",
+			map[string]any{"quietHours": map[string]any{"from": 540, "to": 600, "timeZone": "UTC"}})
 
 		first := c.test(id)
 		want := map[string]any{
@@ -69,7 +70,8 @@ func TestTestAlerts(t *testing.T) {
 			page.at("node.messages.pageInfo.hasNextPage") != true {
 			t.Errorf("the first page: %s", page.Body)
 		}
-		if next.at("node.messages.nodes.0.id") != ids[16] || next.at("node.messages.nodes.16.id") != first || next.at("node.messages.pageInfo.hasNextPage") != false {
+		if next.at("node.messages.nodes.0.id") != ids[16] || next.at("node.messages.nodes.16.id") != first ||
+			next.at("node.messages.pageInfo.hasNextPage") != false {
 			t.Errorf("the next page: %s", next.Body)
 		}
 

@@ -307,7 +307,8 @@ func TestDeletedChannel(t *testing.T) {
 		message, other := c.test(deleted), c.test(kept)
 
 		was, input := c.channel(deleted), map[string]any{"alertChannelId": deleted}
-		if got := c.onChannel("deleteAlertChannel", input).ok(t, "deleteAlertChannel").at("deleteAlertChannel.alertChannel"); !reflect.DeepEqual(got, any(was)) {
+		if got := c.onChannel("deleteAlertChannel", input).ok(t,
+			"deleteAlertChannel").at("deleteAlertChannel.alertChannel"); !reflect.DeepEqual(got, any(was)) {
 			t.Errorf("deleted: %v, was %v", got, was)
 		}
 		if c.channel(deleted) != nil || c.message(message) != nil || a.attempt(deleted, delivered) != nil {

@@ -157,7 +157,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		WHERE c.site_id = @site`
 
 	for _, table := range append(order, "alert_messages", "alert_attempts") {
-		statement := strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at)), "@bytes", map[bool]string{true: "bytea", false: "blob"}[d.IsPostgres()]).Replace(statements[table])
+		statement := strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at)), "@bytes",
+			map[bool]string{true: "bytea", false: "blob"}[d.IsPostgres()]).Replace(statements[table])
 		if err := dbtest.Exec(d, statement); err != nil {
 			t.Fatalf("%s: %v", table, err)
 		}
@@ -237,9 +238,11 @@ func TestDeleteSite(t *testing.T) {
 		}
 
 		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id, confirm: "First.example", immediately: true}) {
-			site { state restorableUntil id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
+			site { state restorableUntil id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id",
+			first.ids["siteId"]).ok(t, "deleteSite")
 
-		want := `{"data":{"deleteSite":{"site":{"state":"DELETED","restorableUntil":null,"id":"` + first.ids["siteId"] + `","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
+		want := `{"data":{"deleteSite":{"site":{"state":"DELETED","restorableUntil":null,"id":"` + first.ids["siteId"] +
+			`","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
 		got.is(t, want)
 		equal(t, <-notified, 1, "the data plane was notified of site")
 		if _, err := sites.New(a.db).Lookup.SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
@@ -299,7 +302,8 @@ func TestDeleteAccount(t *testing.T) {
 
 		// The first tenant has account 2 and users 2 and 3.
 		of := func(id int64) []string {
-			return slices.Compact(slices.Sorted(slices.Values(append(left(t, a.db, owners{site: id - 1, account: id, user: 2*id - 2}), left(t, a.db, owners{account: id, user: 2*id - 1})...))))
+			return slices.Compact(slices.Sorted(slices.Values(append(left(t, a.db, owners{site: id - 1, account: id, user: 2*id - 2}),
+				left(t, a.db, owners{account: id, user: 2*id - 1})...))))
 		}
 		for _, id := range []int64{2, 3} {
 			if got := of(id); !slices.Equal(got, all) {
@@ -408,7 +412,8 @@ func TestDeleteUserData(t *testing.T) {
 			testkit.NoError(t, err)
 		}
 
-		erase := `mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) { erasure { ` + fields + ` } userErrors { field code } } }`
+		erase := `mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) { erasure { ` + fields +
+			` } userErrors { field code } } }`
 		member.query(erase, "id", id, "user", userID+"0").
 			named("a wrong id").fails(t, "deleteUserData", "userId:INVALID_USER_ID").has(t, "deleteUserData.erasure", nil)
 

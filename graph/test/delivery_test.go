@@ -46,7 +46,8 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("another test at once: %s", got.Body)
 		}
 
-		first := `{"id":"` + made[0] + `","kind":"TEST","event":"test","state":"PENDING","nextAttemptAt":"2026-11-20T09:30:01Z","createdAt":"2026-11-20T09:30:01Z","attempts":[]}`
+		first := `{"id":"` + made[0] +
+			`","kind":"TEST","event":"test","state":"PENDING","nextAttemptAt":"2026-11-20T09:30:01Z","createdAt":"2026-11-20T09:30:01Z","attempts":[]}`
 
 		read := func(id string) string {
 			return c.query(`query($id: ID!) { node(id: $id) { ... on Delivery `+deliveryFields+` } }`, "id", id).ok(t, "").Body
@@ -62,7 +63,8 @@ func TestDeliveries(t *testing.T) {
 		}
 
 		redeliver := func() *answer {
-			return c.query(`mutation($id: ID!) { redeliver(input: {deliveryId: $id}) { delivery `+deliveryFields+` userErrors { field code } } }`, "id", made[0])
+			return c.query(`mutation($id: ID!) { redeliver(input: {deliveryId: $id}) { delivery `+deliveryFields+
+				` userErrors { field code } } }`, "id", made[0])
 		}
 		redeliver().named("in progress").fails(t, "redeliver", "deliveryId:DELIVERY_IN_PROGRESS")
 
@@ -76,7 +78,8 @@ func TestDeliveries(t *testing.T) {
 
 		a.clock.Add(time.Second)
 
-		if got := redeliver().ok(t, "redeliver"); got.at("redeliver.delivery.state") != "PENDING" || got.at("redeliver.delivery.nextAttemptAt") != "2026-11-20T09:30:02Z" || got.at("redeliver.delivery.attempts.0.error") != "server_error" {
+		if got := redeliver().ok(t, "redeliver"); got.at("redeliver.delivery.state") != "PENDING" ||
+			got.at("redeliver.delivery.nextAttemptAt") != "2026-11-20T09:30:02Z" || got.at("redeliver.delivery.attempts.0.error") != "server_error" {
 			t.Errorf("a second time: %s", got.Body)
 		}
 		if notified := notifier.take(a); fmt.Sprint(notified) != fmt.Sprint(made) {
@@ -94,7 +97,8 @@ func TestDeliveries(t *testing.T) {
 		}
 
 		must(t, dbtest.Exec(d, "UPDATE deliveries SET attempts = 1, tries = 21"))
-		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:TOO_MANY_REDELIVERIES" || got.at("redeliver.delivery") != nil || len(notifier.take(a)) > 0 {
+		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:TOO_MANY_REDELIVERIES" || got.at("redeliver.delivery") != nil ||
+			len(notifier.take(a)) > 0 {
 			t.Errorf("after 20 manual attempts: %s", got.Body)
 		}
 

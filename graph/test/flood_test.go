@@ -311,7 +311,8 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 
 		statements.Take()
 		got := a.with(token.secret, query)
-		if sent := statements.Take(); len(sent) > 0 || got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
+		if sent := statements.Take(); len(sent) > 0 || got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" ||
+			got.Errors[0].Extensions["retryAfter"] != 60.0 {
 			t.Errorf("refused too often: status %d, %s, statements %q", got.Status, got.Body, sent)
 		}
 		a.with(other.secret, query).named("another token").status(t, http.StatusOK)
@@ -468,7 +469,8 @@ func TestDatabaseUnavailable(t *testing.T) {
 		lost := make(chan *answer)
 		go func() { lost <- owner.do("updateSite", "siteId", site, "name", "lost") }()
 		testkit.Await(t, "a change that waits", func() bool {
-			ended, err := dbtest.Rows[bool](d, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+			ended, err := dbtest.Rows[bool](d,
+				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 			return err == nil && len(ended) == 1
 		})
 
@@ -511,7 +513,8 @@ func TestSchemaHasACost(t *testing.T) {
 		visitor.query(part).ok(t, "")
 	}
 
-	for _, query := range []string{string(introspection), `{ __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`,
+	for _, query := range []string{string(introspection), `{ __type(name: "Site") { name } }`,
+		`{ ...f } fragment f on Query { __schema { types { name } } }`,
 		`{ viewer { id } __schema { types { name } } }`} {
 		visitor.query(query).named("the 61st time").status(t, http.StatusTooManyRequests).code(t, "RATE_LIMITED").retries(t, 60.0)
 	}

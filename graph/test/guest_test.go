@@ -155,7 +155,8 @@ func TestGuestsReadNoChannels(t *testing.T) {
 	eachApp(t, func(t *testing.T, a *app) {
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("own.example")
-		created := owner.done("createSiteAlertChannel", "siteId", site, "kind", "SLACK", "name", "hidden", "address", "https://hidden.example/slack/0123456789abcdef", "events", []string{"QUOTA"})
+		created := owner.done("createSiteAlertChannel", "siteId", site, "kind", "SLACK", "name", "hidden", "address",
+			"https://hidden.example/slack/0123456789abcdef", "events", []string{"QUOTA"})
 		channel, _ := created.at("createSiteAlertChannel.alertChannel.id").(string)
 		sent := owner.done("sendTestAlert", "alertChannelId", channel)
 		message, _ := sent.at("sendTestAlert.alertMessage.id").(string)
@@ -165,7 +166,8 @@ func TestGuestsReadNoChannels(t *testing.T) {
 		for who, caller := range callers {
 			visible := who == "a viewer"
 			for name, query := range map[string]string{
-				"the site's list":    `{ site(id: "` + site + `") { alertChannels { name target state messages(first: 5) { nodes { event attempts { answer } } } } } }`,
+				"the site's list": `{ site(id: "` + site +
+					`") { alertChannels { name target state messages(first: 5) { nodes { event attempts { answer } } } } } }`,
 				"the site's node":    `{ node(id: "` + site + `") { ... on Site { alertChannels { name target } } } }`,
 				"the channel's node": `{ node(id: "` + channel + `") { ... on AlertChannel { name target stopReason } } }`,
 			} {
@@ -277,7 +279,8 @@ func TestGuestInvitation(t *testing.T) {
 		secret := a.inviteGuest(owner, "guest@example.com", two, one, two)
 
 		got := owner.query(`{ account { invitations { email role siteIds } } }`)
-		if want := `{"data":{"account":{"invitations":[{"email":"guest@example.com","role":"VIEWER","siteIds":["` + one + `","` + two + `"]}]}}}`; got.Body != want {
+		if want := `{"data":{"account":{"invitations":[{"email":"guest@example.com","role":"VIEWER","siteIds":["` + one + `","` + two +
+			`"]}]}}}`; got.Body != want {
 			t.Errorf("the invitations: %s, want %s", got.Body, want)
 		}
 		got = a.client().query(`query($token: String!) { invitationOffer(token: $token) { role siteCount } }`, "token", secret)

@@ -160,7 +160,8 @@ func newKeyedWorld(t *testing.T, d *db.DB, change ...setting) *keyedWorld {
 	second := a.insertDelivery(site, model.Delivery{
 		Kind: "conversion", Event: "purchase", State: "failed", CreatedAt: model.At(start), Body: "{}",
 	})
-	channel := w.tenant.owner.done("createSiteAlertChannel", "siteId", spare, "kind", "SLACK", "name", "spare", "address", "https://spare.example/slack", "events", []string{"QUOTA"}).at("createSiteAlertChannel.alertChannel.id").(string)
+	channel := w.tenant.owner.done("createSiteAlertChannel", "siteId", spare, "kind", "SLACK", "name", "spare", "address",
+		"https://spare.example/slack", "events", []string{"QUOTA"}).at("createSiteAlertChannel.alertChannel.id").(string)
 	message := w.tenant.owner.done("sendTestAlert", "alertChannelId", channel).at("sendTestAlert.alertMessage.id").(string)
 	a.finishAlert(channel)
 	w.tenant.ids["otherChannelId"], w.tenant.ids["otherMessageId"] = channel, message

@@ -139,7 +139,8 @@ func TestImportInput(t *testing.T) {
 			`source: GOATCOUNTER_API, token: "t", address: "https://127.0.0.1:8443"`:                                       "address:INVALID_URL",
 			`source: GOATCOUNTER_API, token: "t", address: "https://stats.example.com", files: [{name: "a.csv", size: 5}]`: "files:INVALID_FILES",
 		} {
-			got := c.query(`mutation($site: ID!) { startImport(input: {siteId: $site, `+input+`}) { importJob { id } userErrors { field code } } }`, "site", site)
+			got := c.query(`mutation($site: ID!) { startImport(input: {siteId: $site, `+input+
+				`}) { importJob { id } userErrors { field code } } }`, "site", site)
 			got.named("%s", input).fails(t, "startImport", want)
 		}
 

@@ -87,7 +87,8 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 				}
 
 				if strings.Contains(foreign.Body, "first") || !strings.Contains(foreign.Body, "NOT_FOUND") &&
-					!strings.Contains(foreign.Body, "FORBIDDEN") && !strings.Contains(foreign.Body, "INVALID_LINK") && foreign.Body != `{"data":{"`+f.Name+`":null}}` {
+					!strings.Contains(foreign.Body, "FORBIDDEN") && !strings.Contains(foreign.Body, "INVALID_LINK") &&
+					foreign.Body != `{"data":{"`+f.Name+`":null}}` {
 					t.Errorf("%s with another tenant's %s answers %s", f.Name, kind, foreign.Body)
 				}
 			}
@@ -197,8 +198,10 @@ var fieldRules = map[string]struct {
 }{
 	"installation": {role: anyRole, public: true},
 
-	"viewer": {role: anyRole, scope: "READ"}, "account": {role: viewer, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
-	"sites": {role: viewer, scope: "READ"}, "sitekey": {role: viewer, scope: "READ"}, "sitekeys": {role: viewer, scope: "READ"}, "rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
+	"viewer": {role: anyRole, scope: "READ"}, "account": {role: viewer, scope: "READ"}, "node": {role: viewer, scope: "READ"},
+	"site":  {role: viewer, scope: "READ"},
+	"sites": {role: viewer, scope: "READ"}, "sitekey": {role: viewer, scope: "READ"}, "sitekeys": {role: viewer, scope: "READ"},
+	"rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
 
 	"signUp": {role: anyRole}, "confirmSignUp": {role: anyRole}, "signIn": {role: anyRole}, "requestPasswordReset": {role: anyRole},
 	"resetPassword": {role: anyRole}, "acceptInvitation": {role: anyRole}, "signOut": {role: anyRole},
@@ -237,7 +240,8 @@ var fieldRules = map[string]struct {
 	"startImport": {role: member, scope: "WRITE"}, "confirmImport": {role: member, scope: "WRITE"},
 	"cancelImport": {role: member, scope: "WRITE"}, "undoImport": {role: member, scope: "WRITE"},
 
-	"setOwnAlertChannel": {role: viewer}, "setReportView": {role: viewer}, "hideSiteNotices": {role: viewer}, "stopAlertMails": {role: anyRole, public: true}, "updateUser": {role: viewer},
+	"setOwnAlertChannel": {role: viewer}, "setReportView": {role: viewer}, "hideSiteNotices": {role: viewer},
+	"stopAlertMails": {role: anyRole, public: true}, "updateUser": {role: viewer},
 
 	"passkeySignIn": {role: anyRole, public: true}, "signInWithPasskey": {role: anyRole},
 	"startTotp": {role: viewer}, "confirmTotp": {role: viewer}, "disableTotp": {role: viewer}, "renewRecoveryCodes": {role: viewer},
@@ -251,8 +255,9 @@ var fieldRules = map[string]struct {
 
 	"deleteUserData": {role: member},
 
-	"deleteSite": {role: owner}, "deleteSitekey": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner}, "setMemberRole": {role: owner},
-	"removeMember": {role: owner}, "deleteAccount": {role: owner},
+	"deleteSite": {role: owner}, "deleteSitekey": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner},
+	"setMemberRole": {role: owner},
+	"removeMember":  {role: owner}, "deleteAccount": {role: owner},
 
 	"restoreSite": {role: owner}, "pauseSite": {role: member, scope: "WRITE"}, "resumeSite": {role: member, scope: "WRITE"},
 
@@ -349,7 +354,8 @@ func TestRoles(t *testing.T) {
 					switch {
 					case caller.scopes != nil && rule.export && !slices.Contains(caller.scopes, "EXPORT"):
 						want = "FORBIDDEN"
-					case caller.scopes != nil && !rule.public && (rule.scope == "" || !slices.Contains(caller.scopes, rule.scope) && !(rule.scope == "READ" && slices.Contains(caller.scopes, "WRITE"))),
+					case caller.scopes != nil && !rule.public &&
+						(rule.scope == "" || !slices.Contains(caller.scopes, rule.scope) && !(rule.scope == "READ" && slices.Contains(caller.scopes, "WRITE"))),
 						caller.role < rule.role, rule.operator && !caller.operator:
 						want = "FORBIDDEN"
 					}

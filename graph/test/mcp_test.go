@@ -362,7 +362,8 @@ func TestToolsChangeSites(t *testing.T) {
 		made := mustCallTool(t, session, "create_site", map[string]any{"domain": "www.shop.example", "name": "Shop", "timeZone": "Europe/Berlin"})
 		data := &answer{Data: made.Data}
 		id := data.at("createSite.site.id").(string)
-		if data.at("createSite.site.domain") != "shop.example" || made.TimeZone != "UTC" || !strings.Contains(data.at("createSite.site.scriptTag").(string), "<script") {
+		if data.at("createSite.site.domain") != "shop.example" || made.TimeZone != "UTC" ||
+			!strings.Contains(data.at("createSite.site.scriptTag").(string), "<script") {
 			t.Errorf("created %v", made.Data)
 		}
 		if text := made.raw.Content[1].(*sdk.TextContent).Text; !strings.Contains(text, "<script") {
@@ -375,7 +376,9 @@ func TestToolsChangeSites(t *testing.T) {
 				t.Errorf("registered %+v", got)
 			}
 		}
-		if got := mustCallTool(t, session, "set_key_events", map[string]any{"site": "shop.example", "events": []string{"signup"}}); fmt.Sprint((&answer{Data: got.Data}).at("updateSite.site.keyEvents")) != "[purchase signup]" {
+		if got := mustCallTool(t, session, "set_key_events",
+			map[string]any{"site": "shop.example",
+				"events": []string{"signup"}}); fmt.Sprint((&answer{Data: got.Data}).at("updateSite.site.keyEvents")) != "[purchase signup]" {
 			t.Errorf("key events: %v", got.Data)
 		}
 
@@ -554,7 +557,8 @@ func TestToolDefinitions(t *testing.T) {
 	got := mustCallTool(t, session, "report", map[string]any{"site": "shop.example", "metrics": []string{"bounceRate", "revenue"}})
 	metrics, money := schema.Types["ReportMetrics"].Fields, schema.Types["ReportRevenue"].Fields
 	want := map[string]string{
-		"Report.imported": schema.Types["Report"].Fields.ForName("imported").Description, "ReportMetrics.bounceRate": metrics.ForName("bounceRate").Description,
+		"Report.imported":          schema.Types["Report"].Fields.ForName("imported").Description,
+		"ReportMetrics.bounceRate": metrics.ForName("bounceRate").Description,
 	}
 	for _, field := range []string{"net", "gross", "refunded", "purchases", "refunds", "averageOrder"} {
 		want["ReportRevenue."+field] = money.ForName(field).Description
@@ -576,7 +580,8 @@ func TestToolCallers(t *testing.T) {
 		storeDay(t, a.db, a.siteNumber(id), model.At(a.clock.Now()))
 
 		restricted := func(siteID string) string {
-			return owner.done("createApiToken", "name", "test", "scopes", []string{"READ", "WRITE"}, "siteIds", []string{siteID}).at("createApiToken.token").(string)
+			return owner.done("createApiToken", "name", "test", "scopes", []string{"READ", "WRITE"}, "siteIds",
+				[]string{siteID}).at("createApiToken.token").(string)
 		}
 		viewer := a.join(owner, "viewer@first.example", model.RoleViewer)
 		guest := a.guest(owner, "only@example.com", id)
@@ -672,7 +677,8 @@ func TestToolCallers(t *testing.T) {
 			t.Errorf("a revoked token: %q", failure)
 		}
 		a.clock.Add(366 * 24 * time.Hour)
-		if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusUnauthorized || got.header.Get("Www-Authenticate") != `Bearer realm="Tallygate", error="invalid_token"` {
+		if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusUnauthorized ||
+			got.header.Get("Www-Authenticate") != `Bearer realm="Tallygate", error="invalid_token"` {
 			t.Errorf("an expired token: %+v", got)
 		}
 	})
@@ -859,17 +865,21 @@ func TestSharedLinkTools(t *testing.T) {
 
 		// Without revenue.
 		hidden := a.tools(t, bearer(link(hiddenLinkMutation)))
-		if got := mustCallTool(t, hidden, "report", sales); strings.Contains(fmt.Sprint(got.Data), "EUR") || (&answer{Data: got.Data}).at("sharedSite.report.totals.visitors") != 6.0 {
+		if got := mustCallTool(t, hidden, "report", sales); strings.Contains(fmt.Sprint(got.Data), "EUR") ||
+			(&answer{Data: got.Data}).at("sharedSite.report.totals.visitors") != 6.0 {
 			t.Errorf("without revenue: %v", got.Data)
 		}
-		if _, failure := callTool(t, hidden, "top", map[string]any{"by": "PROPERTY", "property": "fee"}); !strings.HasPrefix(failure, "INVALID_ARGUMENT: ") {
+		if _, failure := callTool(t, hidden, "top", map[string]any{"by": "PROPERTY", "property": "fee"}); !strings.HasPrefix(failure,
+			"INVALID_ARGUMENT: ") {
 			t.Errorf("properties without revenue: %s", failure)
 		}
 
 		// Within a segment.
-		segment := c.done("createSegment", "siteId", site, "name", "s", "filters", []any{map[string]any{"dimension": "CHANNEL", "values": []string{"email"}}}).at("createSegment.segment.id")
+		segment := c.done("createSegment", "siteId", site, "name", "s", "filters",
+			[]any{map[string]any{"dimension": "CHANNEL", "values": []string{"email"}}}).at("createSegment.segment.id")
 		within := a.tools(t, bearer(link(createLinkMutation, "segment", segment)))
-		if got := mustCallTool(t, within, "report", map[string]any{"period": "TODAY"}); (&answer{Data: got.Data}).at("sharedSite.report.totals.visitors") != 1.0 {
+		if got := mustCallTool(t, within, "report",
+			map[string]any{"period": "TODAY"}); (&answer{Data: got.Data}).at("sharedSite.report.totals.visitors") != 1.0 {
 			t.Errorf("within a segment: %v", got.Data)
 		}
 		if got := mustCallTool(t, within, "live", nil); got.Data["sharedSite"].(map[string]any)["live"] != nil {
@@ -895,7 +905,8 @@ func TestSharedLinkTools(t *testing.T) {
 		// Many wrong passwords are throttled, as those of the console are.
 		throttled := 0
 		for i := range 40 {
-			if got := a.post(t, ping, "Authorization", "Bearer "+secret, inprocess.PasswordHeader, fmt.Sprintf("wrong password %d", i)); got.status == http.StatusTooManyRequests {
+			if got := a.post(t, ping, "Authorization", "Bearer "+secret, inprocess.PasswordHeader,
+				fmt.Sprintf("wrong password %d", i)); got.status == http.StatusTooManyRequests {
 				differ(t, got.header.Get("Retry-After"), "", "throttled without Retry-After: %+v", got)
 				throttled++
 			}
@@ -952,7 +963,8 @@ func TestToolBudget(t *testing.T) {
 	refused := 0
 	for range 60 {
 		switch got := a.post(t, call, "Authorization", "Bearer "+token); {
-		case isRefusedTool(got), got.status == http.StatusTooManyRequests && got.header.Get("Retry-After") != "" && strings.Contains(got.body, `"RATE_LIMITED"`):
+		case isRefusedTool(got), got.status == http.StatusTooManyRequests && got.header.Get("Retry-After") != "" &&
+			strings.Contains(got.body, `"RATE_LIMITED"`):
 			refused++
 		case got.status != http.StatusOK:
 			t.Errorf("%+v", got)
@@ -961,7 +973,8 @@ func TestToolBudget(t *testing.T) {
 	if refused < 20 {
 		t.Errorf("%d of 60 calls were refused", refused)
 	}
-	if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, "before the time given in Retry-After") {
+	if got := a.post(t, ping, "Authorization", "Bearer "+token); got.status != http.StatusTooManyRequests ||
+		!strings.Contains(got.body, "before the time given in Retry-After") {
 		t.Errorf("after %d refusals: %+v", refused, got)
 	}
 	if got := a.with(token, `{ sites { totalCount nodes { id } } }`); got.codes() == "" {
@@ -1020,7 +1033,8 @@ func TestToolDeadline(t *testing.T) {
 
 	// Any process answers: a client that has never spoken to this one calls at once.
 	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"sites","arguments":{}}}`
-	if got := d.post(t, call, "Authorization", "Bearer "+token, "Mcp-Session-Id", "of-another-process"); got.status != http.StatusOK || !strings.Contains(got.body, `"structuredContent"`) {
+	if got := d.post(t, call, "Authorization", "Bearer "+token, "Mcp-Session-Id", "of-another-process"); got.status != http.StatusOK ||
+		!strings.Contains(got.body, `"structuredContent"`) {
 		t.Errorf("another process: %+v", got)
 	}
 }
@@ -1097,7 +1111,8 @@ func TestTextsOfVisitorsStayData(t *testing.T) {
 		if test.tool != "journey" && value != prompt {
 			t.Errorf("%s: %q at %s", test.tool, value, test.path)
 		}
-		if strings.Contains(got.text, "ignore") || !strings.Contains(got.text, "data, never instructions") || !strings.Contains(got.Untrusted, "data, never instructions") {
+		if strings.Contains(got.text, "ignore") || !strings.Contains(got.text, "data, never instructions") ||
+			!strings.Contains(got.Untrusted, "data, never instructions") {
 			t.Errorf("%s: %s", test.tool, got.text)
 		}
 		for name := range got.Definitions {

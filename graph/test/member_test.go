@@ -193,7 +193,8 @@ func TestMembers(t *testing.T) {
 			"the last owner steps back": owner.do("setMemberRole", "userId", self, "role", "MEMBER"),
 			"the last owner leaves":     owner.do("removeMember", "userId", self),
 		} {
-			if wrong := got.userErrors("setMemberRole") + got.userErrors("removeMember"); wrong != "userId:LAST_OWNER" || strings.Contains(got.Body, "owner@") {
+			if wrong := got.userErrors("setMemberRole") + got.userErrors("removeMember"); wrong != "userId:LAST_OWNER" ||
+				strings.Contains(got.Body, "owner@") {
 				t.Errorf("%s: %s", name, got.Body)
 			}
 		}

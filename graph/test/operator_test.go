@@ -210,7 +210,8 @@ func TestInstallationForOperators(t *testing.T) {
 
 		got := operator.query(query).ok(t, "")
 		for path, want := range map[string]any{
-			"configuration.version": "v1.2.3 0f0f", "configuration.database": d.Dialect(), "configuration.signups": "open", "configuration.baseUrl": "https://stats.example.com",
+			"configuration.version": "v1.2.3 0f0f", "configuration.database": d.Dialect(), "configuration.signups": "open",
+			"configuration.baseUrl":    "https://stats.example.com",
 			"configuration.mailServer": true, "configuration.redis": false, "configuration.retentionMonths": float64(24),
 			"configuration.defaultSitePlan": "FREE", "mail.lastSentAt": "2026-11-20T09:22:00Z", "mail.lastFailedAt": "2026-11-20T09:21:00Z",
 			"mail.retrying": float64(0), "health.database": d.Dialect(), "health.dueDeliveries": float64(0),

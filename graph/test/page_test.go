@@ -77,7 +77,8 @@ func TestConnections(t *testing.T) {
 		for i := range 7 {
 			events = append(events, fmt.Sprintf("event-%d", i))
 			must(t, dbtest.Exec(a.db, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
-				VALUES (?, ?, 'conversion', ?, 'delivered', 1, ?, 0, '{}')`, a.siteNumber(siteID), model.NewTimeID(model.At(start)+model.Instant(i)), events[i], model.At(start)))
+				VALUES (?, ?, 'conversion', ?, 'delivered', 1, ?, 0, '{}')`, a.siteNumber(siteID), model.NewTimeID(model.At(start)+model.Instant(i)),
+				events[i], model.At(start)))
 
 			// Two annotations of a day.
 			days = append(days, fmt.Sprintf("note %d", i))
@@ -242,7 +243,8 @@ func TestSearch(t *testing.T) {
 				found = "5 of them"
 			}
 
-			if found != want || !slices.Equal(domains, keys) || got.at("sites.totalCount") != float64(len(domains)) || got.at("sitekeys.totalCount") != float64(len(domains)) {
+			if found != want || !slices.Equal(domains, keys) || got.at("sites.totalCount") != float64(len(domains)) ||
+				got.at("sitekeys.totalCount") != float64(len(domains)) {
 				t.Errorf("%q finds the sites %v and the sitekeys of %v, want %s: %s", search, domains, keys, want, got.Body)
 			}
 		}

@@ -136,7 +136,8 @@ func TestDeliveryContent(t *testing.T) {
 			Kind: "daily_export", Event: "2026-11-19", State: "pending", CreatedAt: now.Add(time.Second),
 			Body: `{"day":20776,"part":2,"parts":3}`,
 		})
-		tested := c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id, kind: DAILY_EXPORT}) { delivery `+fields+` userErrors { code } } }`, "id", id).ok(t, "sendTestWebhook")
+		tested := c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id, kind: DAILY_EXPORT}) { delivery `+fields+
+			` userErrors { code } } }`, "id", id).ok(t, "sendTestWebhook")
 
 		ofSite := fmt.Sprintf(`"site":{"id":%q,"domain":"example.com"}`, id)
 		expect := func(id, rest string) string {
@@ -152,7 +153,8 @@ func TestDeliveryContent(t *testing.T) {
 		}
 
 		lead := func(url string) string {
-			return expect(a.ids.OfDelivery(site, conversion), `"kind":"CONVERSION","webhook":"CONVERSION","event":"lead","url":"`+url+`","body":"{\"type\":\"conversion\"}","part":null,"parts":null`)
+			return expect(a.ids.OfDelivery(site, conversion),
+				`"kind":"CONVERSION","webhook":"CONVERSION","event":"lead","url":"`+url+`","body":"{\"type\":\"conversion\"}","part":null,"parts":null`)
 		}
 
 		read := func(id int64) string {
@@ -162,7 +164,8 @@ func TestDeliveryContent(t *testing.T) {
 			t.Errorf("before its attempt: %s\nwant %s", got, want)
 		}
 
-		want := expect(a.ids.OfDelivery(site, export), `"kind":"DAILY_EXPORT","webhook":"DAILY_EXPORT","event":"2026-11-19","url":"https://example.com/day","body":null,"part":2,"parts":3`)
+		want := expect(a.ids.OfDelivery(site, export),
+			`"kind":"DAILY_EXPORT","webhook":"DAILY_EXPORT","event":"2026-11-19","url":"https://example.com/day","body":null,"part":2,"parts":3`)
 		if got := read(export); got != `{"data":{"node":`+want+`}}` {
 			t.Errorf("a part: %s\nwant %s", got, want)
 		}
@@ -180,10 +183,12 @@ func TestDeliveryContent(t *testing.T) {
 
 		// Bodies are rows: a token needs the scope that downloads need.
 		const document = `{ sites { nodes { deliveries(filter: {kind: CONVERSION}) { nodes { event body } } } } }`
-		if got := a.with(c.createToken("READ").secret, document); got.codes() != "FORBIDDEN" || got.at("sites.nodes.0.deliveries.nodes.0.event") != "lead" || got.at("sites.nodes.0.deliveries.nodes.0.body") != nil {
+		if got := a.with(c.createToken("READ").secret, document); got.codes() != "FORBIDDEN" ||
+			got.at("sites.nodes.0.deliveries.nodes.0.event") != "lead" || got.at("sites.nodes.0.deliveries.nodes.0.body") != nil {
 			t.Errorf("to a token that cannot export: %s", got.Body)
 		}
-		if got := a.with(c.createToken("READ", "EXPORT").secret, document); got.codes() != "" || got.at("sites.nodes.0.deliveries.nodes.0.body") != `{"type":"conversion"}` {
+		if got := a.with(c.createToken("READ", "EXPORT").secret, document); got.codes() != "" ||
+			got.at("sites.nodes.0.deliveries.nodes.0.body") != `{"type":"conversion"}` {
 			t.Errorf("to a token that can export: %s", got.Body)
 		}
 
@@ -217,7 +222,8 @@ func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
 			got := c.query(query, "first", n, "each", min(n, 3)).ok(t, "")
 			taken = append(taken, len(statements.Take()))
 			last := fmt.Sprintf("sites.nodes.%d.deliveries.", n-1)
-			if got.at(last+"totalCount") != 3.0 || got.at(last+"nodes.0.body") != fmt.Sprint("of ", n) || got.at(last+"nodes.0.site.domain") != fmt.Sprintf("s%d.example.com", n-1) {
+			if got.at(last+"totalCount") != 3.0 || got.at(last+"nodes.0.body") != fmt.Sprint("of ", n) ||
+				got.at(last+"nodes.0.site.domain") != fmt.Sprintf("s%d.example.com", n-1) {
 				t.Errorf("%d sites: %s", n, got.Body)
 			}
 		}
@@ -271,7 +277,8 @@ func TestRedeliverFailed(t *testing.T) {
 		}
 
 		pending := func() int {
-			rows := value(dbtest.Rows[struct{ ID int64 }](d, "SELECT id FROM deliveries WHERE state = 'pending' AND fallback = 'failed' AND kind = 'conversion'"))(t)
+			rows := value(dbtest.Rows[struct{ ID int64 }](d,
+				"SELECT id FROM deliveries WHERE state = 'pending' AND fallback = 'failed' AND kind = 'conversion'"))(t)
 			return len(rows)
 		}
 
@@ -282,7 +289,8 @@ func TestRedeliverFailed(t *testing.T) {
 			more      bool
 		}{{1000, 1000, true}, {3, failed, false}, {0, failed, false}} {
 			got := redeliver().ok(t, "redeliverFailed")
-			if got.at("redeliverFailed.redelivered") != float64(want.sent) || got.at("redeliverFailed.hasMore") != want.more || got.at("redeliverFailed.site.id") != id || pending() != want.all {
+			if got.at("redeliverFailed.redelivered") != float64(want.sent) || got.at("redeliverFailed.hasMore") != want.more ||
+				got.at("redeliverFailed.site.id") != id || pending() != want.all {
 				t.Errorf("%s, %d pending, want %+v", got.Body, pending(), want)
 			}
 			equal(t, len(notifier.take(a)), min(want.sent, 1), "the workers are notified of")
@@ -299,7 +307,8 @@ func TestRedeliverFailed(t *testing.T) {
 		// Daily exports follow when they have an address.
 		c.change("setDailyExportWebhook", id, `url: "https://example.com/day"`).ok(t, "setDailyExportWebhook")
 		redeliver().ok(t, "redeliverFailed").named("with an address for daily exports").has(t, "redeliverFailed.redelivered", 2.0)
-		if leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "daily_export"}, nil, model.At(a.clock.Now()), time.Minute); err != nil || leased == nil || leased.ID != export {
+		if leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "daily_export"}, nil, model.At(a.clock.Now()),
+			time.Minute); err != nil || leased == nil || leased.ID != export {
 			t.Errorf("%+v, %v", leased, err)
 		}
 

@@ -720,7 +720,8 @@ func TestChangesShowAtOnce(t *testing.T) {
 		opened := a.client().done("openSharedLink", "token", link.at("createSharedLink.token"))
 		read := func() *answer {
 			t.Helper()
-			return a.with(opened.at("openSharedLink.viewerToken").(string), `query { sharedSite { `+strings.Replace(report, "$filters", "[]", 1)+` } }`).ok(t, "")
+			return a.with(opened.at("openSharedLink.viewerToken").(string),
+				`query { sharedSite { `+strings.Replace(report, "$filters", "[]", 1)+` } }`).ok(t, "")
 		}
 		want("a link's segment", read(), "sharedSite.report.totals.visitors", 1.0)
 		c.done("updateSegment", "segmentId", segment, "filters", []any{map[string]any{"dimension": "CHANNEL", "values": []string{"paid search"}}})

@@ -285,8 +285,10 @@ func TestSharedLinkKeepsItsSegment(t *testing.T) {
 	eachApp(t, func(t *testing.T, a *app) {
 		c := a.owner("owner@example.com")
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
-		own := c.done("createSegment", "siteId", site, "name", "s", "filters", []any{map[string]any{"dimension": "PAGE", "values": []string{"/"}}}).at("createSegment.segment.id")
-		foreign := c.done("createSegment", "siteId", other, "name", "s", "filters", []any{map[string]any{"dimension": "PAGE", "values": []string{"/"}}}).at("createSegment.segment.id")
+		own := c.done("createSegment", "siteId", site, "name", "s", "filters",
+			[]any{map[string]any{"dimension": "PAGE", "values": []string{"/"}}}).at("createSegment.segment.id")
+		foreign := c.done("createSegment", "siteId", other, "name", "s", "filters",
+			[]any{map[string]any{"dimension": "PAGE", "values": []string{"/"}}}).at("createSegment.segment.id")
 
 		c.query(createLinkMutation, "site", site, "segment", foreign).
 			named("another site's segment").fails(t, "createSharedLink", "segmentId:NOT_FOUND")

@@ -37,7 +37,8 @@ func TestSchemaFile(t *testing.T) {
 			continue
 		}
 		other := parsed.Types[name]
-		if other == nil || other.Description != def.Description || other.Kind != def.Kind || strings.Join(other.Interfaces, " ") != strings.Join(def.Interfaces, " ") {
+		if other == nil || other.Description != def.Description || other.Kind != def.Kind ||
+			strings.Join(other.Interfaces, " ") != strings.Join(def.Interfaces, " ") {
 			t.Errorf("%s differs", name)
 			continue
 		}
@@ -109,7 +110,8 @@ func TestSchemaFileOverHTTP(t *testing.T) {
 
 	plain := get(http.MethodGet)
 	body, _ := io.ReadAll(plain.Body)
-	if plain.StatusCode != http.StatusOK || string(body) != graph.SchemaText() || plain.Header.Get("Content-Type") != "application/graphql; charset=utf-8" ||
+	if plain.StatusCode != http.StatusOK || string(body) != graph.SchemaText() ||
+		plain.Header.Get("Content-Type") != "application/graphql; charset=utf-8" ||
 		plain.Header.Get("Cache-Control") == "" || plain.Header.Get("ETag") == "" || plain.Header.Get("Vary") != "Accept-Encoding" {
 		t.Errorf("status %d, %d bytes, %v", plain.StatusCode, len(body), plain.Header)
 	}

@@ -80,10 +80,12 @@ func TestTOTP(t *testing.T) {
 
 		setup := laptop.done("startTotp", "password", password)
 		abandoned := setup.at("startTotp.secret").(string)
-		if uri := setup.at("startTotp.uri").(string); !strings.HasPrefix(uri, "otpauth://totp/Tallygate%20127.0.0.1:owner@example.com?") || !strings.Contains(uri, abandoned) {
+		if uri := setup.at("startTotp.uri").(string); !strings.HasPrefix(uri, "otpauth://totp/Tallygate%20127.0.0.1:owner@example.com?") ||
+			!strings.Contains(uri, abandoned) {
 			t.Errorf("the URI is %s", uri)
 		}
-		if size := setup.at("startTotp.qrCode.size").(float64); size < 21 || !strings.HasPrefix(setup.at("startTotp.qrCode.path").(string), "M0 0h7v1h-7z") {
+		if size := setup.at("startTotp.qrCode.size").(float64); size < 21 ||
+			!strings.HasPrefix(setup.at("startTotp.qrCode.path").(string), "M0 0h7v1h-7z") {
 			t.Errorf("the QR code has %v modules: %s", size, setup.at("startTotp.qrCode.path"))
 		}
 
@@ -125,7 +127,8 @@ func TestTOTP(t *testing.T) {
 		got := other.signIn(email, password).ok(t, "signIn")
 		got.named("the password alone").has(t, "signIn.viewer", nil)
 		equal(t, other.viewer(), "", "the password alone")
-		if got := other.signIn2(email, "").ok(t, "signIn"); fmt.Sprint(got.at("signIn.secondFactorMethods")) != "[TOTP RECOVERY_CODE]" || got.at("signIn.passkeyRequest") != nil {
+		if got := other.signIn2(email, "").ok(t, "signIn"); fmt.Sprint(got.at("signIn.secondFactorMethods")) != "[TOTP RECOVERY_CODE]" ||
+			got.at("signIn.passkeyRequest") != nil {
 			t.Errorf("a missing second factor: %s", got.Body)
 		}
 
@@ -169,7 +172,8 @@ func TestTOTP(t *testing.T) {
 		// A new phone: the old app works until the new one is confirmed, and then no more.
 		replaced := laptop.done("startTotp", "password", password).at("startTotp.secret").(string)
 		other.signIn2(email, a.nextCode(secret)).ok(t, "signIn")
-		if got := laptop.done("confirmTotp", "code", a.nextCode(replaced)); fmt.Sprint(got.at("confirmTotp.recoveryCodes")) != "[]" || other.viewer() == "" {
+		if got := laptop.done("confirmTotp", "code", a.nextCode(replaced)); fmt.Sprint(got.at("confirmTotp.recoveryCodes")) != "[]" ||
+			other.viewer() == "" {
 			t.Errorf("a new app: %s", got.Body)
 		}
 		other.signOut()
@@ -186,7 +190,8 @@ func TestTOTP(t *testing.T) {
 		if rows, err := dbtest.Rows[int](a.db, "SELECT count(*) FROM recovery_codes"); err != nil || rows[0] != 0 {
 			t.Errorf("%v recovery codes are left, %v", rows, err)
 		}
-		if mails := a.mailsOf(model.MailSecondFactor); len(mails) != 3 || !strings.Contains(mails[0], `"added":true`) || strings.Contains(mails[2], "added") {
+		if mails := a.mailsOf(model.MailSecondFactor); len(mails) != 3 || !strings.Contains(mails[0], `"added":true`) ||
+			strings.Contains(mails[2], "added") {
 			t.Errorf("mails about second factors: %v", mails)
 		}
 	})
@@ -268,7 +273,8 @@ func TestRequiredSecondFactor(t *testing.T) {
 	open := []string{
 		"viewer", "installation", "passkeySignIn", "signOut", "startTotp", "confirmTotp", "disableTotp", "renewRecoveryCodes",
 		"startPasskeyRegistration", "finishPasskeyRegistration", "renamePasskey", "deletePasskey", "leaveAccount",
-		"signUp", "confirmSignUp", "signIn", "startProviderSignIn", "finishProviderSignIn", "signInWithPasskey", "requestPasswordReset", "resetPassword", "acceptInvitation", "invitationOffer", "openSharedLink",
+		"signUp", "confirmSignUp", "signIn", "startProviderSignIn", "finishProviderSignIn", "signInWithPasskey", "requestPasswordReset",
+		"resetPassword", "acceptInvitation", "invitationOffer", "openSharedLink",
 		"stopAlertMails", "confirmEmailChange", "confirmAlertChannel",
 	}
 	eachAppWith(t, unlimited, func(t *testing.T, a *app) {
@@ -471,7 +477,8 @@ func TestPasskeys(t *testing.T) {
 		challenge, options = start(owner)
 		credential := k.create(options)
 		got := owner.done("finishPasskeyRegistration", "challenge", challenge, "credential", credential, "name", " Laptop ")
-		if codes, _ := got.at("finishPasskeyRegistration.recoveryCodes").([]any); len(codes) != 10 || got.at("finishPasskeyRegistration.passkey.name") != "Laptop" {
+		if codes, _ := got.at("finishPasskeyRegistration.recoveryCodes").([]any); len(codes) != 10 ||
+			got.at("finishPasskeyRegistration.passkey.name") != "Laptop" {
 			t.Errorf("the first passkey: %s", got.Body)
 		}
 		id := got.at("finishPasskeyRegistration.passkey.id").(string)
@@ -560,7 +567,8 @@ func TestPasskeys(t *testing.T) {
 		copied.count = 1
 		for what, credential := range map[string]string{
 			"no verification of the user": unverified.get(options), "another user's handle": impostor.get(options), "another relying party": rp.get(options),
-			"another origin": elsewhere.get(options), "a counter that went back": copied.get(options), "an unknown passkey": newAuthenticator(t, a).get(options),
+			"another origin": elsewhere.get(options), "a counter that went back": copied.get(options),
+			"an unknown passkey": newAuthenticator(t, a).get(options),
 		} {
 			equal(t, alone(challenge, credential), no, "alone, %s", what)
 		}

@@ -77,7 +77,8 @@ func TestChangePassword(t *testing.T) {
 			{password, "short", "password:INVALID_PASSWORD"},
 			{password, strings.Repeat("x", 1025), "password:INVALID_PASSWORD"},
 		} {
-			if got := laptop.do("changePassword", "currentPassword", test.current, "password", test.password); got.userErrors("changePassword") != test.want || phone.viewer() == "" {
+			if got := laptop.do("changePassword", "currentPassword", test.current, "password",
+				test.password); got.userErrors("changePassword") != test.want || phone.viewer() == "" {
 				t.Errorf("%+v: %s", test, got.Body)
 			}
 		}
@@ -114,7 +115,8 @@ func TestRemainingAPITokensAreListed(t *testing.T) {
 		}}
 
 		change := `mutation($current: String!, $password: String!) { changePassword(input: {currentPassword: $current, password: $password}) ` + fields
-		if got := c.query(change, "current", "wrong password", "password", "a new password"); !reflect.DeepEqual(got.at("changePassword.apiTokens"), []any{}) {
+		if got := c.query(change, "current", "wrong password", "password",
+			"a new password"); !reflect.DeepEqual(got.at("changePassword.apiTokens"), []any{}) {
 			t.Errorf("a wrong password: %s", got.Body)
 		}
 

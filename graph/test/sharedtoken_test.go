@@ -96,7 +96,8 @@ func TestSharedLinkOrigins(t *testing.T) {
 		got := c.done("createSharedLink", "siteId", site, "name", "link", "origins", []string{
 			"https://B.example/", "http://localhost:3000", "https://b.example:443",
 		})
-		if got.at("createSharedLink.sharedLink.origins.0") != "http://localhost:3000" || got.at("createSharedLink.sharedLink.origins.1") != "https://b.example" ||
+		if got.at("createSharedLink.sharedLink.origins.0") != "http://localhost:3000" ||
+			got.at("createSharedLink.sharedLink.origins.1") != "https://b.example" ||
 			got.at("createSharedLink.sharedLink.origins.2") != nil {
 			t.Errorf("origins: %s", got.Body)
 		}

@@ -33,7 +33,8 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 		c.signIn("new@example.com", password).named("sign-in before the verification").fails(t, "signIn", ":WRONG_CREDENTIALS")
 
 		secret := a.mailedSecret("new@example.com")
-		if rows, err := dbtest.Dump(a.db, "pending_sign_ups"); err != nil || len(rows) != 1 || strings.Contains(rows[0], secret) || strings.Contains(rows[0], password) {
+		if rows, err := dbtest.Dump(a.db, "pending_sign_ups"); err != nil || len(rows) != 1 || strings.Contains(rows[0], secret) ||
+			strings.Contains(rows[0], password) {
 			t.Errorf("the table: %v, %v", rows, err)
 		}
 
@@ -261,7 +262,8 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 
 		fill := `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9990)
 			INSERT INTO pending_sign_ups (email, account_name, password_hash, token_hash, created_at, expires_at)
-			SELECT 'x', 'x', 'x', ` + blob + ` || CAST(CAST(i AS text) AS ` + map[string]string{"sqlite": "blob", "postgres": "bytea"}[a.db.Dialect()] + `), ?, ? FROM n`
+			SELECT 'x', 'x', 'x', ` + blob + ` || CAST(CAST(i AS text) AS ` +
+			map[string]string{"sqlite": "blob", "postgres": "bytea"}[a.db.Dialect()] + `), ?, ? FROM n`
 		must(t, dbtest.Exec(a.db, fill, now, now.Add(time.Hour)))
 
 		mails := value(dbtest.Count(a.db, "mails"))(t)

@@ -562,7 +562,8 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 			}
 		}
 
-		must(t, dbtest.Exec(a.db, `INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (1, ?, 1, 1, 1, 'signup', '/')`, at.Add(-time.Minute)))
+		must(t, dbtest.Exec(a.db, `INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (1, ?, 1, 1, 1, 'signup', '/')`,
+			at.Add(-time.Minute)))
 
 		got := c.query(`{ sites { edges { node { domain lastHitAt cspLines } } } }`).ok(t, "")
 		for i, want := range []any{"2026-11-20T09:30:00Z", "2026-11-20T09:30:00Z", nil} {

@@ -275,7 +275,8 @@ func TestPagingArguments(t *testing.T) {
 		c := a.owner("owner@example.com")
 		for _, arguments := range []string{
 			"first: 0", "first: -1", "first: 101", "first: 2147483648", "first: 9223372036854775807",
-			`after: ""`, `after: "x"`, `after: "after_"`, `after: "after_AAAAAAAAAAAAAAAAAAAAAA"`, `after: "` + a.ids.Of(nodeid.Site, 1) + `"`, `after: "` + a.ids.Of(nodeid.AfterSite, 0) + `"`,
+			`after: ""`, `after: "x"`, `after: "after_"`, `after: "after_AAAAAAAAAAAAAAAAAAAAAA"`, `after: "` + a.ids.Of(nodeid.Site, 1) + `"`,
+			`after: "` + a.ids.Of(nodeid.AfterSite, 0) + `"`,
 		} {
 			got := c.query(`{ sites(` + arguments + `) { totalCount } }`)
 			got.named("%s", arguments).code(t, "INVALID_ARGUMENT").status(t, 200)

@@ -33,7 +33,8 @@ func TestSitekeyDomains(t *testing.T) {
 			named("with localhost").prints(t, "createSitekey.sitekey.domains", "[localhost shop.example]")
 
 		wildcard := c.createSitekey("Wildcard", "*.shop.example")
-		if got := fmt.Sprint(wildcard.at("createSitekey.userErrors")); !strings.Contains(got, `"*.shop.example" has a wildcard`) || !strings.Contains(got, "subdomains are implied") {
+		if got := fmt.Sprint(wildcard.at("createSitekey.userErrors")); !strings.Contains(got, `"*.shop.example" has a wildcard`) ||
+			!strings.Contains(got, "subdomains are implied") {
 			t.Errorf("of a wildcard the error says %s", got)
 		}
 		c.createSitekey("Address", "127.0.0.1").named("with an address").fails(t, "createSitekey", "domains.0:INVALID_DOMAIN")
@@ -95,7 +96,8 @@ func TestSitekeys(t *testing.T) {
 			"optionalCspLines": []any{"script-src 'wasm-unsafe-eval'", "style-src https://captcha.example.net"},
 			"createdAt":        "2026-11-20T09:30:00Z",
 		}
-		if got := made.at("createSitekey.sitekey"); !model.IsSitekey(key) || !model.IsSecret(model.CaptchaSecretPrefix, secret) || !reflect.DeepEqual(got, want) {
+		if got := made.at("createSitekey.sitekey"); !model.IsSitekey(key) || !model.IsSecret(model.CaptchaSecretPrefix, secret) ||
+			!reflect.DeepEqual(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 
@@ -131,7 +133,8 @@ func TestSitekeys(t *testing.T) {
 			{`name: "x", domains: [` + many + `]`, "domains:TOO_MANY_DOMAINS", "", ""},
 			{`name: "Last"`, "", "domains", "[b.example]"},
 		} {
-			got := c.query(`mutation($id: ID!) { updateSitekey(input: {sitekeyId: $id `+step.input+`}) { sitekey `+sitekeyFields+` userErrors { field code } } }`, "id", id)
+			got := c.query(`mutation($id: ID!) { updateSitekey(input: {sitekeyId: $id `+step.input+`}) { sitekey `+sitekeyFields+
+				` userErrors { field code } } }`, "id", id)
 			if got.userErrors("updateSitekey") != step.wrong || step.wrong == "" && fmt.Sprint(got.at("updateSitekey.sitekey."+step.field)) != step.want {
 				t.Errorf("%s: %s", step.input, got.Body)
 			}
@@ -141,7 +144,8 @@ func TestSitekeys(t *testing.T) {
 		if got := fmt.Sprint(several.at("createSitekey.userErrors")); several.userErrors("createSitekey") != "domains.1:INVALID_DOMAIN domains.3:INVALID_DOMAIN" || !strings.Contains(got, `"-bad.example" is not a domain name`) {
 			t.Errorf("of several domains the error names %s, want -bad.example", got)
 		}
-		if got := c.createSitekey("", "app.localhost"); got.userErrors("createSitekey") != "name:INVALID_NAME domains.0:INVALID_DOMAIN" || got.at("createSitekey.secret") != nil {
+		if got := c.createSitekey("", "app.localhost"); got.userErrors("createSitekey") != "name:INVALID_NAME domains.0:INVALID_DOMAIN" ||
+			got.at("createSitekey.secret") != nil {
 			t.Errorf("a wrong one: %s", got.Body)
 		}
 
@@ -179,7 +183,8 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 
 		expect := func(plan, usage string) {
 			t.Helper()
-			want := `{"data":{"viewer":{"account":{"captchaPlan":"` + plan + `","captchaUsage":{"period":"2026-11",` + usage + `,"resetsAt":"2026-12-01T00:00:00Z"}}}}}`
+			want := `{"data":{"viewer":{"account":{"captchaPlan":"` + plan + `","captchaUsage":{"period":"2026-11",` + usage +
+				`,"resetsAt":"2026-12-01T00:00:00Z"}}}}}`
 			if got := read(); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}

@@ -37,7 +37,8 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		}
 
 		got := c.query(deleteSiteMutation, "id", id, "confirm", " FIRST.example").ok(t, "deleteSite")
-		want := `{"data":{"deleteSite":{"site":{"id":"` + id + `","state":"DELETED","deletedAt":"2026-11-20T09:30:00Z","restorableUntil":"2026-11-27T09:30:00Z"},"userErrors":[]}}}`
+		want := `{"data":{"deleteSite":{"site":{"id":"` + id +
+			`","state":"DELETED","deletedAt":"2026-11-20T09:30:00Z","restorableUntil":"2026-11-27T09:30:00Z"},"userErrors":[]}}}`
 		got.is(t, want)
 		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, before) {
 			t.Errorf("rows in %v, want %v", after, before)
@@ -51,7 +52,8 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 			named("read").is(t, `{"data":{"site":null,"node":null,"sites":{"totalCount":0,"edges":[]}}}`)
 		for mutation, input := range map[string]string{
 			"updateSite": `name: "x"`, "registerEvent": `name: "x"`, "pauseSite": "", "resumeSite": "", "deleteSite": "", "sendTestWebhook": "",
-			"setOwnAlertChannel": "weekly: true", "setReportView": "preset: TODAY", "hideSiteNotices": "rejections: 1, usage: 80", "createAnnotation": `day: "2026-11-20", text: "x"`, "deleteUserData": `userId: "` + strings.Repeat("0a", 32) + `"`,
+			"setOwnAlertChannel": "weekly: true", "setReportView": "preset: TODAY", "hideSiteNotices": "rejections: 1, usage: 80",
+			"createAnnotation": `day: "2026-11-20", text: "x"`, "deleteUserData": `userId: "` + strings.Repeat("0a", 32) + `"`,
 		} {
 			got := c.query(`mutation($id: ID!) { `+mutation+`(input: {siteId: $id `+input+`}) { userErrors { field code } } }`, "id", id)
 			got.named("%s", mutation).fails(t, mutation, "siteId:NOT_FOUND")
@@ -76,7 +78,8 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		a.clock.Add(model.RestorePeriod - time.Microsecond)
 		c.signIn("owner@first.example", password).ok(t, "signIn")
 		restored := c.done("restoreSite", "siteId", id)
-		if restored.at("restoreSite.site.state") != "ACTIVE" || restored.at("restoreSite.site.deletedAt") != nil || restored.at("restoreSite.site.registeredEvents.0") == nil {
+		if restored.at("restoreSite.site.state") != "ACTIVE" || restored.at("restoreSite.site.deletedAt") != nil ||
+			restored.at("restoreSite.site.registeredEvents.0") == nil {
 			t.Errorf("restored: %s", restored.Body)
 		}
 		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, before) {
@@ -190,7 +193,8 @@ func TestPausedSite(t *testing.T) {
 // TestConfirmedDeletions: a sitekey and an account are deleted only with their own name, if one is
 // given.
 func TestConfirmedDeletions(t *testing.T) {
-	const removeAccount = `mutation($confirm: String) { deleteAccount(input: {password: "` + password + `", confirm: $confirm}) { userErrors { field code } } }`
+	const removeAccount = `mutation($confirm: String) { deleteAccount(input: {password: "` + password +
+		`", confirm: $confirm}) { userErrors { field code } } }`
 
 	eachApp(t, func(t *testing.T, a *app) {
 		tenant := a.tenant("first.example")

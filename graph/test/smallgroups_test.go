@@ -151,7 +151,8 @@ func TestSmallGroupsByDifference(t *testing.T) {
 			at := model.At(time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC))
 			must(t, oracle.Store(t.Context(), a.db, int64(a.siteNumber(site)), countryRows(at, countries, visitors)))
 			least := 2 + random.IntN(3)
-			c.query(fmt.Sprintf(`mutation($id: ID!) { updateSite(input: {siteId: $id, smallGroup: %d}) { userErrors { code } } }`, least), "id", site).ok(t, "updateSite")
+			c.query(fmt.Sprintf(`mutation($id: ID!) { updateSite(input: {siteId: $id, smallGroup: %d}) { userErrors { code } } }`, least), "id",
+				site).ok(t, "updateSite")
 			reader := c.reader(site)
 
 			// A set of countries is a bit of each. The report without a filter has all.

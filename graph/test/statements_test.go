@@ -21,7 +21,8 @@ var everything = `query($first: Int!) { viewer { email account { name members { 
 // 45 sites: whole lists, the caller's mails, the privacy text, and figures, which are counted site
 // by site. nodes are the same sites again.
 var costly = []string{
-	"nodes", "privacyText", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "alertChannels", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "ownAlertChannel", "live", "report", "reportView", "hiddenNotices",
+	"nodes", "privacyText", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "alertChannels", "imports", "importJobs",
+	"usageHistory", "usageByDay", "unknownEvents", "ownAlertChannel", "live", "report", "reportView", "hiddenNotices",
 }
 
 // sites creates sites of the first account, each with an item in every list.
@@ -213,7 +214,8 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 			taken = append(taken, len(statements.Take()))
 
 			last := fmt.Sprintf("viewer.account.members.%d.account.", members-1)
-			if got.at(last+"sites.totalCount") != 1.0 || got.at(last+"sites.edges.0.node.usage.pageviews") != 7.0 || got.at(last+"captchaUsage.verifications") != 0.0 {
+			if got.at(last+"sites.totalCount") != 1.0 || got.at(last+"sites.edges.0.node.usage.pageviews") != 7.0 ||
+				got.at(last+"captchaUsage.verifications") != 0.0 {
 				t.Errorf("%d members: %s", members, got.Body)
 			}
 			equal(t, taken[i], taken[0], "one member takes %d statements, %d take", taken[0], members)

@@ -20,8 +20,9 @@ var mayWhileSuspended = map[string]string{
 	"signUp": "another account", "confirmSignUp": "another account", "createAccount": "another account",
 	"startProviderSignIn": "reading", "finishProviderSignIn": "reading", "signIn": "reading", "signOut": "reading", "openSharedLink": "reading",
 	"requestPasswordReset": "personal", "resetPassword": "personal", "changePassword": "personal", "revokeSession": "personal",
-	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setOwnAlertChannel": "personal", "setReportView": "personal", "hideSiteNotices": "personal",
-	"createApiToken": "personal: a token can change nothing either", "revokeApiToken": "personal", "leaveAccount": "personal",
+	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setOwnAlertChannel": "personal", "setReportView": "personal",
+	"hideSiteNotices": "personal",
+	"createApiToken":  "personal: a token can change nothing either", "revokeApiToken": "personal", "leaveAccount": "personal",
 	"updateUser": "personal", "stopAlertMails": "personal",
 	"confirmAlertChannel": "the recipient's own choice",
 	"signInWithPasskey":   "reading", "startTotp": "personal", "confirmTotp": "personal", "disableTotp": "personal",
@@ -61,7 +62,8 @@ func TestSuspendedAccount(t *testing.T) {
 		keys := watchSitekeys(t, a.db)
 
 		got := operator.done("suspendAccount", "accountId", id, "reason", " Fraud report 17 ")
-		want := `{"data":{"suspendAccount":{"accountId":"` + id + `","suspension":{"suspendedAt":"2026-11-20T09:30:00Z","reason":"Fraud report 17"},"userErrors":[]}}}`
+		want := `{"data":{"suspendAccount":{"accountId":"` + id +
+			`","suspension":{"suspendedAt":"2026-11-20T09:30:00Z","reason":"Fraud report 17"},"userErrors":[]}}}`
 		got.is(t, want)
 		if site, key := <-notified, <-keys; site != 1 || key != 1 {
 			t.Errorf("the data plane was notified of site %d and sitekey %d", site, key)

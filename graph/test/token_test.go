@@ -219,7 +219,8 @@ func TestRateLimitOfAMinute(t *testing.T) {
 		a.clock.Add(time.Hour)
 		got := a.with(token.secret, page).ok(t, "")
 		cost := got.at("rateLimit.cost").(float64)
-		if cost < 3_000 || got.at("rateLimit.limit") != 60_000.0 || got.at("rateLimit.remaining") != 60_000-cost || got.at("rateLimit.resetAt") != "2026-11-20T10:31:00Z" {
+		if cost < 3_000 || got.at("rateLimit.limit") != 60_000.0 || got.at("rateLimit.remaining") != 60_000-cost ||
+			got.at("rateLimit.resetAt") != "2026-11-20T10:31:00Z" {
 			t.Fatalf("the first request: %s", got.Body)
 		}
 
@@ -229,7 +230,8 @@ func TestRateLimitOfAMinute(t *testing.T) {
 
 		a.clock.Add(15 * time.Second)
 		refused := a.with(token.secret, page)
-		if refused.codes() != "RATE_LIMITED RATE_LIMITED" && refused.codes() != "RATE_LIMITED" || refused.Errors[0].Extensions["retryAfter"] != 45.0 || refused.at("sites") != nil {
+		if refused.codes() != "RATE_LIMITED RATE_LIMITED" && refused.codes() != "RATE_LIMITED" ||
+			refused.Errors[0].Extensions["retryAfter"] != 45.0 || refused.at("sites") != nil {
 			t.Errorf("over the rate limit: %s", refused.Body)
 		}
 

@@ -70,7 +70,8 @@ func TestOwnersSeeAllTokens(t *testing.T) {
 		members, membersSecret := of(member, "member's")
 		outsiders, _ := of(outsider, "outsider's")
 
-		want := `{"data":{"viewer":{"account":{"apiTokens":[{"id":"` + owners + `","name":"owner's","user":{"email":"owner@example.com"},"lastUsedAt":null},` +
+		want := `{"data":{"viewer":{"account":{"apiTokens":[{"id":"` + owners +
+			`","name":"owner's","user":{"email":"owner@example.com"},"lastUsedAt":null},` +
 			`{"id":"` + members + `","name":"member's","user":{"email":"member@example.com"},"lastUsedAt":null}]}}}}`
 		owner.query(list).named("the owner's list").is(t, want)
 
@@ -118,7 +119,8 @@ func TestTokenExpiryMails(t *testing.T) {
 		}
 
 		mails, err := dbtest.Rows[string](a.db, "SELECT data FROM mails WHERE kind = 'token_expires' AND recipient = 'owner@example.com' ORDER BY id")
-		if err != nil || len(mails) != 3 || !strings.Contains(mails[0], `"week"`) || !strings.Contains(mails[1], `"month"`) || !strings.Contains(mails[2], `"month"`) {
+		if err != nil || len(mails) != 3 || !strings.Contains(mails[0], `"week"`) || !strings.Contains(mails[1], `"month"`) ||
+			!strings.Contains(mails[2], `"month"`) {
 			t.Errorf("mails %q, error %v", mails, err)
 		}
 	})

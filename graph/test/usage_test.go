@@ -22,7 +22,8 @@ func TestUsageByMonthAndDay(t *testing.T) {
 		today := model.At(start).Day()
 		for _, statement := range []string{
 			"INSERT INTO site_usage (site_id, month, used) VALUES (1, 202611, 100), (1, 202609, 5)",
-			fmt.Sprintf("INSERT INTO site_usage_days (site_id, day, used) VALUES (1, %d, 10), (1, %d, 20), (1, %d, 40), (1, %d, 7)", today-1, today-2, today-5, today-20),
+			fmt.Sprintf("INSERT INTO site_usage_days (site_id, day, used) VALUES (1, %d, 10), (1, %d, 20), (1, %d, 40), (1, %d, 7)", today-1,
+				today-2, today-5, today-20),
 			"INSERT INTO captcha_usage (account_id, month, used) VALUES (1, 202611, 3), (2, 202611, 9)",
 		} {
 			must(t, dbtest.Exec(d, statement))
@@ -34,7 +35,8 @@ func TestUsageByMonthAndDay(t *testing.T) {
 			`{"data":{"site":{`+months+`,"usageByDay":[{"day":"2026-11-19","used":10},{"day":"2026-11-18","used":20}]},`+captcha+`}}`)
 
 		must(t, dbtest.Exec(d, fmt.Sprintf("INSERT INTO settings (name, value) VALUES ('usage_day_counted', '%d')", today-1)))
-		if got := c.query(query, "id", site); got.Body != `{"data":{"site":{`+months+`,"usageByDay":[{"day":"2026-11-20","used":30},{"day":"2026-11-19","used":10},{"day":"2026-11-18","used":20}]},`+captcha+`}}` {
+		if got := c.query(query, "id", site); got.Body != `{"data":{"site":{`+months+
+			`,"usageByDay":[{"day":"2026-11-20","used":30},{"day":"2026-11-19","used":10},{"day":"2026-11-18","used":20}]},`+captcha+`}}` {
 			t.Errorf("after it: %s", got.Body)
 		}
 

@@ -135,7 +135,8 @@ func leaves(def *ast.Definition) string {
 		item := schema.Types[items.Type.Name()]
 		names += " nodes { " + leaves(item)
 		for _, f := range fieldsOf(item) {
-			if inner := schema.Types[f.Type.Name()]; inner.Kind == ast.Object && f.Type.Elem == nil && len(f.Arguments) == 0 && !slices.Contains(costly, f.Name) {
+			if inner := schema.Types[f.Type.Name()]; inner.Kind == ast.Object && f.Type.Elem == nil && len(f.Arguments) == 0 &&
+				!slices.Contains(costly, f.Name) {
 				names += " " + f.Name + " { " + leaves(inner) + " }"
 			}
 		}

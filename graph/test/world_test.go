@@ -142,7 +142,8 @@ func reachable(from string) []string {
 var samples = map[string]any{
 	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
 	"email": "new@example.org", "role": "VIEWER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
-	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false, "confirm": nil, "reason": "abuse", "immediately": false,
+	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false, "confirm": nil,
+	"reason": "abuse", "immediately": false,
 	"extraDomains": []string{"extra.example.org"}, "registeredEvents": []string{"signup"}, "keyEvents": []string{"signup"},
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"baseSeconds": 1.5, "maxSeconds": 20.0, "freeChallenges": 4, "automation": "LIMIT", "strict": true, "attackMode": "ON",
@@ -152,12 +153,15 @@ var samples = map[string]any{
 	"hideRevenue": true, "origins": []string{"https://www.example.org"},
 	"visitDetails": []string{"BROWSER"}, "excludedCountries": []string{"DE"}, "excludedPaths": []string{"/admin/**"},
 	"shields": []string{"DATA_CENTRES"}, "smallGroup": 5,
-	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "last": nil, "before": nil, "orderBy": "NEWEST", "search": "example", "days": 7,
+	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "last": nil, "before": nil, "orderBy": "NEWEST",
+	"search": "example", "days": 7,
 	"timeZone": "Europe/Berlin", "language": "DE", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
 	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",
 	"site.domain": nil, "kind": "CONVERSION", "source": "UMAMI", "size": 5, "address": nil, "firstDay": "2026-10-01", "lastDay": "2026-10-31",
 	"idempotencyKey": nil, "since": "2026-11-01T00:00:00Z", "date": "2026-11-19",
-	"preset": "LAST_7_DAYS", "compare": "PREVIOUS_YEAR", "matchDayOfWeek": true, "weekly": true, "monthly": true, "spikeAbove": 100, "rejections": 1, "usage": 80, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false, "trustsEmails": true, "names": []string{"signup"},
+	"preset": "LAST_7_DAYS", "compare": "PREVIOUS_YEAR", "matchDayOfWeek": true, "weekly": true, "monthly": true, "spikeAbove": 100,
+	"rejections": 1, "usage": 80, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false,
+	"trustsEmails": true, "names": []string{"signup"},
 	"issuer": "https://login.example.org", "clientId": "tallygate", "clientSecret": "a client secret", "defaultRole": "MEMBER", "roleClaim": "groups",
 	"value": "staff", "required": false, "next": "/",
 	"secondFactor": "123456", "code": "123456", "challenge": "wrong", "credential": "{}", "requireSecondFactor": true,
@@ -240,9 +244,10 @@ func sample(t *testing.T, name string, typ *ast.Type, ids func(string) string) a
 func takesID(f *ast.FieldDefinition) bool {
 	return slices.ContainsFunc(f.Arguments, func(arg *ast.ArgumentDefinition) bool {
 		def := schema.Types[arg.Type.Name()]
-		return def.Name == "ID" || def.Kind == ast.InputObject && slices.ContainsFunc([]*ast.FieldDefinition(def.Fields), func(in *ast.FieldDefinition) bool {
-			return in.Type.Name() == "ID"
-		})
+		return def.Name == "ID" || def.Kind == ast.InputObject &&
+			slices.ContainsFunc([]*ast.FieldDefinition(def.Fields), func(in *ast.FieldDefinition) bool {
+				return in.Type.Name() == "ID"
+			})
 	})
 }
 
@@ -302,9 +307,11 @@ func (a *app) furnish(c *client, domain string) map[string]string {
 		setOwnAlertChannel(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "DOMAIN", domain), "id", site).ok(a.t, "createFunnel")
 
 	channel := c.query(`mutation($id: ID!) { createSiteAlertChannel(input: {siteId: $id, kind: SLACK, name: "ops of `+domain+`",
-		address: "https://`+domain+`/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id", site).ok(a.t, "createSiteAlertChannel")
+		address: "https://`+domain+`/slack/0123456789abcdef", events: [QUOTA]}) { alertChannel { id } userErrors { code } } }`, "id",
+		site).ok(a.t, "createSiteAlertChannel")
 	channelID := text(channel, "createSiteAlertChannel.alertChannel.id")
-	alert := c.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`, "id", channelID).ok(a.t, "sendTestAlert")
+	alert := c.query(`mutation($id: ID!) { sendTestAlert(input: {alertChannelId: $id}) { alertMessage { id } userErrors { code } } }`, "id",
+		channelID).ok(a.t, "sendTestAlert")
 	a.messageToOwn(channelID)
 	a.finishAlert(channelID)
 
@@ -413,7 +420,8 @@ func (a *app) mailedSecret(recipient string) string {
 	a.t.Helper()
 
 	type row struct{ Data string }
-	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known', 'email_change', 'email_known', 'alert_confirm') ORDER BY id DESC", recipient)
+	rows, err := dbtest.Rows[row](a.db,
+		"SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known', 'email_change', 'email_known', 'alert_confirm') ORDER BY id DESC", recipient)
 	if err != nil || len(rows) == 0 {
 		a.t.Fatalf("no mail to %s: %v", recipient, err)
 	}

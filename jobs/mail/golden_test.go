@@ -208,10 +208,11 @@ func TestInjection(t *testing.T) {
 	breaks := regexp.MustCompile("[\u202e\u2028\t]")
 
 	for name, data := range map[string]string{
-		"quota_80":         `{"product":"analytics","siteId":7,"site":"` + evil + `","month":"` + evil + `","quota":10000}`,
-		"delivery_failed":  `{"siteId":7,"site":"` + evil + `","kind":"conversion","event":"` + evil + `","attempts":5,"error":"` + evil + `"}`,
-		"invitation":       `{"url":"javascript:alert(1)//` + evil + `","by":"` + evil + `","to":"` + evil + `"}`,
-		"webhook_changed":  `{"siteId":7,"site":"shop.example","kind":"conversion","by":"` + evil + `","token":"` + evil + `","old":"` + evil + `","new":"` + evil + `"}`,
+		"quota_80":        `{"product":"analytics","siteId":7,"site":"` + evil + `","month":"` + evil + `","quota":10000}`,
+		"delivery_failed": `{"siteId":7,"site":"` + evil + `","kind":"conversion","event":"` + evil + `","attempts":5,"error":"` + evil + `"}`,
+		"invitation":      `{"url":"javascript:alert(1)//` + evil + `","by":"` + evil + `","to":"` + evil + `"}`,
+		"webhook_changed": `{"siteId":7,"site":"shop.example","kind":"conversion","by":"` + evil + `","token":"` + evil + `","old":"` + evil +
+			`","new":"` + evil + `"}`,
 		"second_factor":    `{"at":1795168800000000,"passkey":"` + evil + `"}`,
 		"password_changed": `{"at":1795168800000000,"tokens":["` + evil + `"]}`,
 		"token_expires":    `{"name":"` + evil + `","hint":"` + evil + `","at":1795168800000000}`,

@@ -93,7 +93,8 @@ func TestStopLinkNeedsHTTPS(t *testing.T) {
 	message, err := server.message(stored, text)
 	testkit.NoError(t, err)
 
-	if got := message.GetGenHeader(mail.HeaderListUnsubscribe); len(got) != 0 || !strings.Contains(text.Text, "http://localhost:8080/stop-mail?token=stop_") {
+	if got := message.GetGenHeader(mail.HeaderListUnsubscribe); len(got) != 0 ||
+		!strings.Contains(text.Text, "http://localhost:8080/stop-mail?token=stop_") {
 		t.Errorf("header %q, text\n%s", got, text.Text)
 	}
 }

@@ -59,7 +59,8 @@ func TestURLs(t *testing.T) {
 		}
 	}
 
-	for _, bad := range []string{"", "redis", "redis://", "redis-other://h", "redisx://h", "redis-cluster://", "redis-cluster://h,,i", "redis-sentinel://h",
+	for _, bad := range []string{"", "redis", "redis://", "redis-other://h", "redisx://h", "redis-cluster://", "redis-cluster://h,,i",
+		"redis-sentinel://h",
 		"redis-cluster://h/1", "redis-cluster://h:x", "redis-sentinel://h?master=m&x=y"} {
 		if err := CheckURL(bad); err == nil {
 			t.Errorf("%q is accepted", bad)

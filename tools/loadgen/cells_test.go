@@ -18,7 +18,8 @@ func TestCellsCommand(t *testing.T) {
 	t.Parallel()
 
 	requirePrograms(t)
-	c := scenario.Cells{Private: scenario.Private{Program: tallygate(t)}, Citus: os.Getenv("TALLYGATE_TEST_CITUS_URL"), Connections: 16, Mix: "realistic",
+	c := scenario.Cells{Private: scenario.Private{Program: tallygate(t)}, Citus: os.Getenv("TALLYGATE_TEST_CITUS_URL"), Connections: 16,
+		Mix:    "realistic",
 		Rounds: 1, Duration: time.Second}
 	testkit.NoError(t, c.Validate())
 	o, err := c.Play(t.Context(), io.Discard)

@@ -63,7 +63,8 @@ func TestWrongCommandLines(t *testing.T) {
 		"attack captcha --people 0", "attack captcha --networks 1", "attack captcha --networks 70000", "attack captcha --cores 0",
 		"attack captcha --rounds 0", "attack captcha --seed -1",
 		"cluster --rounds 0 --citus x", "cluster --connections 4000 --citus x", "cluster --rate 1 --citus x", "cluster --outage 1ms --citus x",
-		"bench --connections 1000 --connections 1000 --rounds 3", "bench --rows 0", "fleet --nodes 1", "reports --days 1", "upgrade --connections 0 --previous x",
+		"bench --connections 1000 --connections 1000 --rounds 3", "bench --rows 0", "fleet --nodes 1", "reports --days 1",
+		"upgrade --connections 0 --previous x",
 		"unheard-of",
 	} {
 		var log strings.Builder

@@ -102,7 +102,8 @@ var rooms = [][]string{
 }
 
 // topLevel lists the entries of the repository's root, without dot-files, which are permitted.
-var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "tools", "deploy", "docs", "go.mod", "go.sum", "gqlgen.yml",
+var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "tools", "deploy", "docs", "go.mod",
+	"go.sum", "gqlgen.yml",
 	"Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md"}
 
 // TestLayoutImports checks the imports of every Go file of the repository, also of those that build

@@ -99,14 +99,16 @@ func TestReadPage(t *testing.T) {
 			below + "/matomo.js", pageKey, "",
 		},
 		"Matomo, the usual snippet": {
-			`<script>var u="//stats.example/"; _paq.push(['setTrackerUrl', u+'matomo.php']); _paq.push(['setSiteId', '` + pageKey + `']); g.src=u+'matomo.js';</script>`,
+			`<script>var u="//stats.example/"; _paq.push(['setTrackerUrl', u+'matomo.php']); _paq.push(['setSiteId', '` + pageKey +
+				`']); g.src=u+'matomo.js';</script>`,
 			server + "/matomo.js", pageKey, "",
 		},
 		"Matomo, no key": {
 			`<script>var u="//stats.example/"; _paq.push(['setSiteId', 1]); g.src=u+'matomo.js';</script>`, server + "/matomo.js", "", "",
 		},
 		"Matomo, of the website": {
-			`<script>var shop = "https://shop.example/about", u="//shop.example/x/"; _paq.push(['setSiteId', 1]); g.src=u+'matomo.js';</script>`, "http://shop.example/x/matomo.js", "", "",
+			`<script>var shop = "https://shop.example/about", u="//shop.example/x/"; _paq.push(['setSiteId', 1]); g.src=u+'matomo.js';</script>`,
+			"http://shop.example/x/matomo.js", "", "",
 		},
 		"after others": {
 			`<script>var text = "</scrip";</script><script src="https://cdn.example/script.js"></script><script src="` + server + `/captcha.js"></script>` +

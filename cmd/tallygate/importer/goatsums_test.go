@@ -322,7 +322,8 @@ func TestGoatCounterFaults(t *testing.T) {
 		{goatServer(t, nil).URL, "other", `status 401: "{\"error\":\"unknown token\"}"`},
 		{goatFake(t, 0).URL, goatToken, "the hour 2026-02-01 00:00:00 has more than 0 referrers"},
 	} {
-		if _, err := importer.FetchGoatCounter(t.Context(), test.address, test.token, time.UTC, goatOptions()); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := importer.FetchGoatCounter(t.Context(), test.address, test.token, time.UTC, goatOptions()); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want %s", err, test.want)
 		}
 	}

@@ -196,7 +196,8 @@ func TestTwiceInFiles(t *testing.T) {
 	_, err := importer.Read(model.ImportPlausible, []string{
 		file(t, "imported_visitors_20260101_20260201.csv", content), file(t, "imported_visitors.csv", content),
 	}, everyDay)
-	if err == nil || !strings.Contains(err.Error(), "imported_visitors.csv, line 2: imported_visitors_20260101_20260201.csv has visitors on 2026-02-01") {
+	if err == nil || !strings.Contains(err.Error(),
+		"imported_visitors.csv, line 2: imported_visitors_20260101_20260201.csv has visitors on 2026-02-01") {
 		t.Error(err)
 	}
 

@@ -40,7 +40,8 @@ func TestBytesOfADay(t *testing.T) {
 		f.exec("UPDATE import_jobs SET bytes_read = ? WHERE id = ?", model.MaxFreeImportBytes-2*size+100, job.ID)
 		over := f.start(model.ImportPlausible, zipped(t, export))
 		failed := f.run(false, over.ID)
-		if failed.State != model.JobFailed || failed.ErrorCode != "too_many_import_bytes" || !strings.Contains(failed.ErrorText, "2026-02-07 may read 0 MB more") ||
+		if failed.State != model.JobFailed || failed.ErrorCode != "too_many_import_bytes" ||
+			!strings.Contains(failed.ErrorText, "2026-02-07 may read 0 MB more") ||
 			!strings.Contains(failed.ErrorText, "00:00 UTC") {
 			t.Errorf("the job beyond the bytes is %+v", failed)
 		}

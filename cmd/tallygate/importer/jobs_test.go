@@ -368,7 +368,8 @@ func TestAPIJob(t *testing.T) {
 
 		f.runner = f.newRunner(importer.Jobs{}, roots, netip.MustParsePrefix("127.0.0.0/8"))
 		job := start(f, server.URL)
-		if sealed, err := dbtest.Rows[[]byte](f.d, "SELECT token FROM import_jobs WHERE token IS NOT NULL"); err != nil || len(sealed) != 1 || bytes.Contains(sealed[0], []byte(goatToken)) {
+		if sealed, err := dbtest.Rows[[]byte](f.d, "SELECT token FROM import_jobs WHERE token IS NOT NULL"); err != nil || len(sealed) != 1 ||
+			bytes.Contains(sealed[0], []byte(goatToken)) {
 			t.Errorf("the stored token is %q, error %v", sealed, err)
 		}
 		read := f.run(true, job.ID)

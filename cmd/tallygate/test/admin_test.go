@@ -86,7 +86,8 @@ func TestAdmin(t *testing.T) {
 		}
 
 		for _, step := range [][2]string{{revoked, "INVALID_TOKEN"}, {joining, `"role":"VIEWER"`}} {
-			if got := post(t, p, `mutation { acceptInvitation(input: {token: "`+step[0]+`", password: "a long password"}) { viewer { role account { name } } userErrors { code } } }`); !strings.Contains(got, step[1]) {
+			if got := post(t, p, `mutation { acceptInvitation(input: {token: "`+step[0]+
+				`", password: "a long password"}) { viewer { role account { name } } userErrors { code } } }`); !strings.Contains(got, step[1]) {
 				t.Errorf("joining: %s, want %s", got, step[1])
 			}
 		}

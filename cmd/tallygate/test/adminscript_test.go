@@ -34,7 +34,8 @@ func TestAdminScriptReadsSettings(t *testing.T) {
 	}
 
 	testkit.NoError(t, os.WriteFile(settings, []byte("TALLYGATE_SMTP_URL=a\\\nb\n"), 0o600))
-	if got, err := exec.Command("sh", "-c", script, "sh", "accounts").CombinedOutput(); err == nil || !strings.Contains(string(got), "ends with a backslash") {
+	if got, err := exec.Command("sh", "-c", script, "sh", "accounts").CombinedOutput(); err == nil ||
+		!strings.Contains(string(got), "ends with a backslash") {
 		t.Errorf("a line that continues: %q, %v", got, err)
 	}
 }

@@ -214,7 +214,8 @@ func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 
 	wg.Wait()
 	o.HTTP.Timeout = 0
-	response, err := o.HTTP.Get(o.Origin + "/products/analytics/api/export.php?type=pageviews&from=2000-01-01&to=2100-01-01&limit=50000&site_id=" + site.ID)
+	response, err := o.HTTP.Get(o.Origin +
+		"/products/analytics/api/export.php?type=pageviews&from=2000-01-01&to=2100-01-01&limit=50000&site_id=" + site.ID)
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatal(response, err)
 	}

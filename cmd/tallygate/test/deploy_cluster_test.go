@@ -59,7 +59,8 @@ func TestDeployComposeClusterRealRedis(t *testing.T) {
 	wantFirstHit(t, control, data)
 
 	command := file.Services["redis"].Command
-	cmd := exec.Command(requireTool(t, command[0]), append(command[1:], "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s"), "--daemonize", "no")...)
+	cmd := exec.Command(requireTool(t, command[0]),
+		append(command[1:], "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s"), "--daemonize", "no")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	ready, err := cmd.StdoutPipe()
 	testkit.NoError(t, err)

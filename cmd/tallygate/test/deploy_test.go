@@ -308,7 +308,8 @@ func TestDeployBackupTimer(t *testing.T) {
 	folder, data := t.TempDir(), t.TempDir()
 	service := writeFile(t, folder, "tallygate-backup.service", unit)
 	timer := writeFile(t, folder, "tallygate-backup.timer", readDeploy(t, "systemd/tallygate-backup.timer"))
-	if out, err := exec.Command(analyze, "verify", "--man=no", service, timer).CombinedOutput(); err != nil || strings.Contains(string(out), "tallygate-backup") {
+	if out, err := exec.Command(analyze, "verify", "--man=no", service, timer).CombinedOutput(); err != nil ||
+		strings.Contains(string(out), "tallygate-backup") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 

@@ -244,7 +244,8 @@ var settingColumns = map[string]map[string]string{
 		"id": isIdentity, "name": isExported, "created_at": isHistory, "captcha_plan": isExported, "site_limit": isExported,
 		"mail_day": isHistory, "invitations_mailed": isHistory, "notices_mailed": isHistory,
 		"cell": "of the installation", "cell_closed": "of the installation",
-		"require_second_factor": "members must have a second factor first", "require_provider": "members must have a provider first", "suspended_at": isState, "suspension_reason": isState,
+		"require_second_factor": "members must have a second factor first", "require_provider": "members must have a provider first",
+		"suspended_at": isState, "suspension_reason": isState,
 	},
 	"sites": {
 		"cell": "of the installation", "cell_closed": "of the installation",
@@ -282,7 +283,9 @@ var otherTables = map[string]string{
 	"hidden_notices": "each user's own choice", "idempotency_keys": isHistory,
 	"alert_channels": isSecret, "alerts": isHistory, "alert_messages": isHistory, "alert_attempts": isHistory,
 
-	"users": "people", "memberships": "people", "guests": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret, "password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "account_providers": isSecret, "identities": "people", "recovery_codes": isSecret,
+	"users": "people", "memberships": "people", "guests": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret,
+	"password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "account_providers": isSecret, "identities": "people",
+	"recovery_codes":  isSecret,
 	"used_challenges": isHistory, "email_changes": isSecret,
 	"pending_sign_ups": isSecret, "signin_failures": isHistory,
 

@@ -471,7 +471,8 @@ func (w *website) wantVisitors(t *testing.T, origin, path string) {
 	if status != http.StatusForbidden || !strings.Contains(text, "domain_not_allowed") {
 		t.Errorf("a page view of another website: %d %s", status, text)
 	}
-	if status, _, text := call(t, client, http.MethodGet, origin+"/x/collect.php", "", ""); status != 405 || !strings.Contains(text, "method_not_allowed") {
+	if status, _, text := call(t, client, http.MethodGet, origin+"/x/collect.php", "", ""); status != 405 ||
+		!strings.Contains(text, "method_not_allowed") {
 		t.Errorf("a GET of collect.php: %d %s", status, text)
 	}
 
@@ -498,7 +499,8 @@ func (w *website) wantBrowser(t *testing.T, origin, path string) {
 
 	var loaded []string
 	page.Eval(`performance.getEntriesByType('resource').map((r) => r.name).filter((name) => new URL(name).origin !== location.origin)`, &loaded)
-	if loaded = slices.DeleteFunc(loaded, func(name string) bool { return strings.HasPrefix(name, "data:") || strings.HasPrefix(name, "blob:") }); len(loaded) > 0 {
+	if loaded = slices.DeleteFunc(loaded,
+		func(name string) bool { return strings.HasPrefix(name, "data:") || strings.HasPrefix(name, "blob:") }); len(loaded) > 0 {
 		t.Errorf("the page loads %v from other hosts", loaded)
 	}
 	wantQuietConsole(t, page)

@@ -54,7 +54,8 @@ func TestFileThatIsNoDatabase(t *testing.T) {
 	}
 
 	status, out, _ := tallygate(t, i.settings, "doctor")
-	if status != 1 || strings.Contains(out, "pg_hba.conf") || strings.Contains(out, "TALLYGATE_DATABASE_URL") || !strings.Contains(out, "docs/operator/backup.md") {
+	if status != 1 || strings.Contains(out, "pg_hba.conf") || strings.Contains(out, "TALLYGATE_DATABASE_URL") ||
+		!strings.Contains(out, "docs/operator/backup.md") {
 		t.Errorf("exit status %d:\n%s", status, out)
 	}
 	for _, command := range []string{"serve", "migrate", "migrate --check"} {

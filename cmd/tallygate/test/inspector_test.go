@@ -26,7 +26,8 @@ func inspect(t *testing.T, origin string, header []string, method string, args .
 		testkit.Missing(t, "the packages of cmd/tallygate/test/inspector are not installed; make setup does it")
 	}
 
-	command := exec.CommandContext(t.Context(), program, append([]string{"--cli", origin + "/mcp", "--transport", "http", "--method", method}, args...)...)
+	command := exec.CommandContext(t.Context(), program,
+		append([]string{"--cli", origin + "/mcp", "--transport", "http", "--method", method}, args...)...)
 	for _, line := range header {
 		command.Args = append(command.Args, "--header", line)
 	}
@@ -78,7 +79,8 @@ func TestInspector(t *testing.T) {
 	if created, failure := call("create_site", "--tool-arg", "domain=shop.example", "timeZone=Europe/Berlin"); failure != "" || created["data"] == nil {
 		t.Errorf("create_site: %v %s", created, failure)
 	}
-	report, failure := call("report", "--tool-arg", "site=shop.example", "interval=DAY", "by=PAGE", "compare=PREVIOUS_PERIOD", `metrics=["visitors","revenue"]`)
+	report, failure := call("report", "--tool-arg", "site=shop.example", "interval=DAY", "by=PAGE", "compare=PREVIOUS_PERIOD",
+		`metrics=["visitors","revenue"]`)
 	if failure != "" || report["timeZone"] != "Europe/Berlin" {
 		t.Errorf("report: %v %s", report, failure)
 	}

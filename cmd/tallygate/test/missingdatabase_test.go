@@ -35,7 +35,8 @@ func TestMissingDatabase(t *testing.T) {
 
 		for _, line := range []string{
 			"admin reset-password a@example.com", "admin invite b@example.com --account a@example.com",
-			"admin set-plan " + key + " FREE", "admin backup " + file + ".backup", "admin copy --to " + file + ".copy", "admin record-backup", "admin restore-month", "admin cells",
+			"admin set-plan " + key + " FREE", "admin backup " + file + ".backup", "admin copy --to " + file + ".copy", "admin record-backup",
+			"admin restore-month", "admin cells",
 			"admin check-reports", "admin accounts", "admin installation", "admin rotate-secret", "admin apply " + file,
 			"admin import export.csv --site " + key + " --from umami", "admin export-config a@example.com",
 		} {

@@ -76,7 +76,8 @@ func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 	r.owner = newOwner(t, p)
 	r.site = r.owner.signUp("crash.localhost")
 	done := r.owner.data(`mutation { updateSite(input: {siteId: "` + r.site.ID + `", measureEcommerce: true}) { userErrors { code } }
-		setConversionWebhook(input: {siteId: "` + r.site.ID + `", url: "` + receiver.URL + `", secret: "` + receiverSecret + `"}) { userErrors { code } } }`)
+		setConversionWebhook(input: {siteId: "` + r.site.ID + `", url: "` + receiver.URL + `", secret: "` + receiverSecret +
+		`"}) { userErrors { code } } }`)
 	if strings.Count(done, `"userErrors":[]`) != 2 {
 		t.Fatal(done)
 	}
@@ -197,7 +198,8 @@ func (r *rotation) purchase(p *process) {
 	r.t.Helper()
 
 	r.orders++
-	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","e":"purchase","m":{"transaction_id":"R-%d","value":19.9,"currency":"EUR"}}`, r.site.SiteKey, r.orders)
+	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","e":"purchase","m":{"transaction_id":"R-%d","value":19.9,"currency":"EUR"}}`,
+		r.site.SiteKey, r.orders)
 	response, answer := exchange(r.t, http.DefaultClient, http.MethodPost, "http://"+p.addr["data"]+"/collect.php", body,
 		map[string]string{"Origin": "https://crash.localhost", "User-Agent": firefox})
 	if response.StatusCode != http.StatusNoContent {

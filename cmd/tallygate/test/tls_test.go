@@ -159,7 +159,8 @@ func TestTLS(t *testing.T) {
 
 	// A hit of a client in a private network that claims another address counts as the client's.
 	site := newOwner(t, p).signUp("tls.localhost")
-	hit := request(t, client, http.MethodPost, stats+"/collect.php", "", map[string]string{"Origin": "https://tls.localhost", "X-Forwarded-For": "203.0.113.9"},
+	hit := request(t, client, http.MethodPost, stats+"/collect.php", "",
+		map[string]string{"Origin": "https://tls.localhost", "X-Forwarded-For": "203.0.113.9"},
 		fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey))
 	if hit.status != http.StatusNoContent {
 		t.Errorf("page view: %d %s", hit.status, hit.body)

@@ -148,8 +148,9 @@ func TestAgentsOfVisits(t *testing.T) {
 			continue
 		}
 		country, browser := []string{"DE", "CH"}[len(agents)%2], strings.TrimPrefix(fields[0], "-")
-		want = append(want, model.Client{Country: country, Browser: model.Browser(browser), System: model.System(fields[1]), Device: model.Device(fields[2]),
-			Host: "a.example"})
+		want = append(want, model.Client{Country: country, Browser: model.Browser(browser), System: model.System(fields[1]),
+			Device: model.Device(fields[2]),
+			Host:   "a.example"})
 		agents = append(agents, fields[3])
 	}
 	if len(agents) < 300 {

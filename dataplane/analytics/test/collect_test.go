@@ -467,8 +467,9 @@ func TestVisits(t *testing.T) {
 			},
 			{"click id with the source", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: newsletter, gclid: "x", visit: 1}}},
 			{
-				name:  "back to the first campaign",
-				steps: []step{{source: newsletter, visit: 1}, {at: time.Minute, source: "partner", visit: 2}, {at: 2 * time.Minute, source: newsletter, visit: 3}},
+				name: "back to the first campaign",
+				steps: []step{{source: newsletter, visit: 1}, {at: time.Minute, source: "partner", visit: 2},
+					{at: 2 * time.Minute, source: newsletter, visit: 3}},
 			},
 			{"clock stepped back a little", []step{{visit: 1}, {at: -time.Second, visit: 1}}},
 			{"clock stepped back an hour", []step{{visit: 1}, {at: -time.Hour, visit: 1}}},
@@ -502,7 +503,8 @@ func TestVisits(t *testing.T) {
 
 				for n, s := range test.steps {
 					if path := fmt.Sprintf("/%d", n); got[path] != s.visit {
-						t.Errorf("page view %d, %v after noon, source %q, campaign %q, gclid %q: visit %d, want %d", n, s.at, s.source, s.name, s.gclid, got[path], s.visit)
+						t.Errorf("page view %d, %v after noon, source %q, campaign %q, gclid %q: visit %d, want %d", n, s.at, s.source, s.name, s.gclid,
+							got[path], s.visit)
 					}
 				}
 			})
@@ -812,7 +814,8 @@ func TestTwoProcesses(t *testing.T) {
 
 		wg.Wait()
 
-		if events, deliveries, used := len(planes[0].Events(shop)), len(planes[0].deliveries(shop)), planes[0].Used(shop); events != 10 || deliveries != 10 || used != 10 {
+		if events, deliveries, used := len(planes[0].Events(shop)), len(planes[0].deliveries(shop)), planes[0].Used(shop); events != 10 ||
+			deliveries != 10 || used != 10 {
 			t.Errorf("100 calls for 10 purchases: %d events, %d deliveries, %d counted; want 10 of each", events, deliveries, used)
 		}
 

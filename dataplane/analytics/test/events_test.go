@@ -162,8 +162,9 @@ func TestCollectEvents(t *testing.T) {
 			{name: "properties as sent", event: "signup", properties: raw(`{ "a\n\u0001" : "\t\r\n\u007f", "b\u0000": "\ud800", "n": 1e400 }`),
 				want: row{properties: `{"a\n\u0001":"\t\r\n` + "\x7f" + `","b` + "\ufffd" + `":"` + "\ufffd" + `","n":"1e400"}`}},
 			{name: "properties with a key twice", event: "signup", properties: raw(`{"a":1,"b":2,"a":3}`), want: row{properties: `{"b":2,"a":3}`}},
-			{name: "properties over 4 KB until they are compact", event: "signup", properties: raw(`{"x":` + strings.Repeat(" ", 4_096) + `"` + strings.Repeat(`\u00e9`, 500) + `"}`),
-				want: row{properties: `{"x":"` + strings.Repeat("é", 500) + `"}`}},
+			{name: "properties over 4 KB until they are compact", event: "signup",
+				properties: raw(`{"x":` + strings.Repeat(" ", 4_096) + `"` + strings.Repeat(`\u00e9`, 500) + `"}`),
+				want:       row{properties: `{"x":"` + strings.Repeat("é", 500) + `"}`}},
 			{
 				name: "refund", event: "refund",
 				properties: m{"transaction_id": "R1", "value": raw("5.50"), "currency": "EUR"},
@@ -191,7 +192,8 @@ func TestCollectEvents(t *testing.T) {
 
 				if test.code != "" {
 					if status != http.StatusBadRequest || code != test.code || len(after) != len(before) || p.Used(test.site) != used {
-						t.Errorf("got %d %s, %d rows more, %d counted; want 400 %s and nothing", status, code, len(after)-len(before), p.Used(test.site)-used, test.code)
+						t.Errorf("got %d %s, %d rows more, %d counted; want 400 %s and nothing", status, code, len(after)-len(before),
+							p.Used(test.site)-used, test.code)
 					}
 
 					return
@@ -241,7 +243,8 @@ func TestTransactionsCountOnce(t *testing.T) {
 		wg.Wait()
 		purchase(site, "", "purchase")
 
-		if status, code := p.Collect(eventCall(site, "", "purchase", m{"transaction_id": "refund-1", "value": 5, "currency": "EUR"}, nil)); status != http.StatusNoContent {
+		if status, code := p.Collect(eventCall(site, "", "purchase", m{"transaction_id": "refund-1", "value": 5, "currency": "EUR"},
+			nil)); status != http.StatusNoContent {
 			t.Errorf("purchase under a refund's id: %d %s, want 204: it is ignored", status, code)
 		}
 
@@ -514,7 +517,8 @@ func TestConversions(t *testing.T) {
 		}
 
 		for _, d := range deliveries {
-			if d.Kind != "conversion" || d.State != "pending" || d.ScheduledAttempts != 0 || d.NextAttemptAt != d.CreatedAt || strings.Contains(d.Body, "203.0.113") || strings.Contains(d.Body, "Mozilla") {
+			if d.Kind != "conversion" || d.State != "pending" || d.ScheduledAttempts != 0 || d.NextAttemptAt != d.CreatedAt ||
+				strings.Contains(d.Body, "203.0.113") || strings.Contains(d.Body, "Mozilla") {
 				t.Errorf("delivery %+v", d)
 			}
 		}

@@ -67,7 +67,8 @@ func TestFailedCommitIsNo204(t *testing.T) {
 			}
 		}
 
-		if status, body := p.serverCall("POST", bearer, mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})); status != 503 || body != `{"error":"unavailable"}` {
+		if status, body := p.serverCall("POST", bearer,
+			mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})); status != 503 || body != `{"error":"unavailable"}` {
 			t.Errorf("server: %d %s, want 503 unavailable", status, body)
 		}
 		if rows, events, used := len(p.Views(site)), len(p.Events(site)), p.Used(site); rows+events+int(used) != 0 {
@@ -118,7 +119,8 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/collect.php", strings.NewReader(mustJSON(t, viewCall(site, "", nil).Body)))
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/collect.php",
+				strings.NewReader(mustJSON(t, viewCall(site, "", nil).Body)))
 			if err == nil {
 				request.Header.Set("Origin", "https://example.com")
 				request.Header.Set("User-Agent", chrome)
@@ -527,7 +529,8 @@ func lockTable(t *testing.T, p *plane, table string, seconds int) {
 
 	t.Cleanup(func() { release(); holder.Wait() })
 	p.Await("the lock of "+table, func() bool {
-		locks, err := dbtest.Rows[int](p.DB, `SELECT count(*) FROM pg_locks WHERE relation = ?::regclass AND mode = 'AccessExclusiveLock' AND granted`, table)
+		locks, err := dbtest.Rows[int](p.DB,
+			`SELECT count(*) FROM pg_locks WHERE relation = ?::regclass AND mode = 'AccessExclusiveLock' AND granted`, table)
 		testkit.NoError(t, err)
 		return locks[0] == 1
 	})

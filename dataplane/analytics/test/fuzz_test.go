@@ -53,7 +53,8 @@ func inContract(t *testing.T, response *httptest.ResponseRecorder) {
 		}
 	default:
 		var answer struct{ Error string }
-		if err := json.Unmarshal(body, &answer); err != nil || answer.Error == "" || !strings.Contains(" "+contractCodes[status]+" ", " "+answer.Error+" ") {
+		if err := json.Unmarshal(body, &answer); err != nil || answer.Error == "" ||
+			!strings.Contains(" "+contractCodes[status]+" ", " "+answer.Error+" ") {
 			t.Errorf("status %d with %q, %v: not in the contract", status, body, err)
 		}
 	}
@@ -109,7 +110,8 @@ func FuzzServer(f *testing.F) {
 	secret := p.secret(site)
 
 	for _, body := range []string{
-		`{"event":"signup","ip":"203.0.113.9","user_agent":"` + chrome + `","path":"/x","referrer":"https://x.test/","campaign":{"source":"s"},"meta":{"a":1},"user_id":"` + strings.Repeat("ab", 32) + `"}`,
+		`{"event":"signup","ip":"203.0.113.9","user_agent":"` + chrome +
+			`","path":"/x","referrer":"https://x.test/","campaign":{"source":"s"},"meta":{"a":1},"user_id":"` + strings.Repeat("ab", 32) + `"}`,
 		`{"event":"refund","ip":"::1","user_agent":"x","meta":{"transaction_id":"R","value":0.000001,"currency":"USD"}}`,
 		`{"event":"purchase","ip":"203.0.113.9","user_agent":"x","path":"/\t","meta":{"transaction_id":7,"value":1,"currency":"EUR","items":{},"value":2}}`,
 		`{"event":"signup\u0000","ip":"203.0.113.9   x","user_agent":"x"}`, `{"event":"signup","ip":"fe80::1%eth0","user_agent":"x","event":"signup"}`,

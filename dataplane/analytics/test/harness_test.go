@@ -78,7 +78,8 @@ func (p *plane) shop(domain string) *model.Site {
 func (p *plane) secret(site *model.Site) string {
 	p.TB.Helper()
 	secret := model.NewSecret("svcs_")
-	testkit.NoError(p.TB, sites.New(p.DB).Sites.SetServerSecret(p.TB.Context(), site.AccountID, site.ID, model.HashToken(secret), model.SecretHint(secret)))
+	testkit.NoError(p.TB, sites.New(p.DB).Sites.SetServerSecret(p.TB.Context(), site.AccountID, site.ID, model.HashToken(secret),
+		model.SecretHint(secret)))
 	return secret
 }
 

@@ -66,7 +66,8 @@ func TestServer(t *testing.T) {
 			{"an event", "POST", bearer, with(nil), 200, recorded},
 			{
 				name: "all fields", method: "POST", authorization: bearer,
-				body:   with(m{"path": "/a?b", "referrer": "https://news.test/", "campaign": m{"source": "x"}, "meta": m{"plan": "pro"}, "user_id": strings.Repeat("ab", 32)}),
+				body: with(m{"path": "/a?b", "referrer": "https://news.test/", "campaign": m{"source": "x"}, "meta": m{"plan": "pro"},
+					"user_id": strings.Repeat("ab", 32)}),
 				status: 200, want: recorded,
 			},
 			{"unknown fields", "POST", bearer, with(m{"foo": m{"bar": 1}}), 200, recorded},

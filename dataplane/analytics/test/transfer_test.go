@@ -95,7 +95,8 @@ func TestTransfersMeetDeletions(t *testing.T) {
 		}
 		wg.Wait()
 
-		rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM sites WHERE account_id IN (?, ?) AND deleted_at = 0", first.AccountID, second.AccountID)
+		rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM sites WHERE account_id IN (?, ?) AND deleted_at = 0",
+			first.AccountID, second.AccountID)
 		if err != nil || rows[0].N != 2 {
 			t.Errorf("%v sites are left, %v", rows, err)
 		}

@@ -52,7 +52,8 @@ func TestPolicyActsOnEveryNode(t *testing.T) {
 
 		base, own := 1, []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 		limit := model.AutomationLimit
-		_, err := sites.New(d).Sitekeys.UpdatePolicy(t.Context(), key.AccountID, key.ID, sites.PolicyUpdate{BaseMS: &base, Automation: &limit, Exempt: &own})
+		_, err := sites.New(d).Sitekeys.UpdatePolicy(t.Context(), key.AccountID, key.ID,
+			sites.PolicyUpdate{BaseMS: &base, Automation: &limit, Exempt: &own})
 		testkit.NoError(t, err)
 
 		for i, p := range []*plane{first, second} {

@@ -700,7 +700,8 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		defer release()
 
 		testkit.Await(t, "the lock", func() bool {
-			locks, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_locks WHERE relation = 'sitekeys'::regclass AND mode = 'AccessExclusiveLock' AND granted")
+			locks, err := dbtest.Rows[int](d,
+				"SELECT count(*) FROM pg_locks WHERE relation = 'sitekeys'::regclass AND mode = 'AccessExclusiveLock' AND granted")
 			testkit.NoError(t, err)
 			return locks[0] == 1
 		})

@@ -294,7 +294,8 @@ func TestQuotaNotices(t *testing.T) {
 		key := p.Sitekey(account)
 		redeem := func(used int64) {
 			p.TB.Helper()
-			testkit.NoError(t, dbtest.Exec(d, "UPDATE captcha_usage SET used = ? WHERE account_id = ? AND month = ?", used, account, model.At(p.Clock.Now()).Month()))
+			testkit.NoError(t, dbtest.Exec(d, "UPDATE captcha_usage SET used = ? WHERE account_id = ? AND month = ?", used, account,
+				model.At(p.Clock.Now()).Month()))
 			p.Siteverify(key, p.Token(key, ""))
 		}
 

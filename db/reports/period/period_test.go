@@ -323,7 +323,8 @@ func TestHours(t *testing.T) {
 }
 
 func TestDefaultInterval(t *testing.T) {
-	for to, want := range map[string]period.Interval{"2026-01-02": period.Hour, "2026-01-03": period.Day, "2026-04-02": period.Day, "2026-04-03": period.Week,
+	for to, want := range map[string]period.Interval{"2026-01-02": period.Hour, "2026-01-03": period.Day, "2026-04-02": period.Day,
+		"2026-04-03": period.Week,
 		"2026-12-31": period.Week, "2027-01-02": period.Month} {
 		if got := between(t, "2026-01-01", to).Default(); got != want {
 			t.Errorf("to %s: %s, want %s", to, got, want)

@@ -41,7 +41,8 @@ func TestChromiumDropinForcedForm(t *testing.T) {
 
 		page.Click("#send")
 		form := <-s.submitted
-		if got := form["h-captcha-response"]; len(got) != 1 || len(form) != 3 || !s.redeem("/1/siteverify", got[0]) || form.Get("g-recaptcha-response") != got[0] {
+		if got := form["h-captcha-response"]; len(got) != 1 || len(form) != 3 || !s.redeem("/1/siteverify", got[0]) ||
+			form.Get("g-recaptcha-response") != got[0] {
 			t.Errorf("%s sent %v", path, form)
 		}
 	}
@@ -52,7 +53,8 @@ func TestChromiumDropinForcedForm(t *testing.T) {
 // copy, or moved.
 func TestChromiumDropinContainers(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
-		return `<title>Containers</title>` + pageLog + `<form id="form" action="/submit" method="post"><div id="c"></div><button id="send">Send</button></form>` +
+		return `<title>Containers</title>` + pageLog +
+			`<form id="form" action="/submit" method="post"><div id="c"></div><button id="send">Send</button></form>` +
 			d.tag("?render=explicit")
 	}))
 	page := s.browser.NewPage()
@@ -60,7 +62,8 @@ func TestChromiumDropinContainers(t *testing.T) {
 	for _, d := range dropins {
 		page.Goto("http://www.shop.test" + d.path())
 		page.WaitFor(`window.serviceCaptcha && window.` + strings.Split(d.global, ".")[0])
-		page.Eval(`void (window.draw = () => `+d.global+`.render('c', {sitekey: '`+s.key.sitekey+`', callback: onToken}), window.c = () => document.querySelector('#c'))`, nil)
+		page.Eval(`void (window.draw = () => `+d.global+`.render('c', {sitekey: '`+s.key.sitekey+
+			`', callback: onToken}), window.c = () => document.querySelector('#c'))`, nil)
 
 		ids := map[string]bool{}
 		for n, change := range []string{``, `c().innerHTML = ''`, `c().firstChild.remove()`, `c().replaceWith(c().cloneNode(true))`,
@@ -97,7 +100,8 @@ func TestChromiumDropinContainers(t *testing.T) {
 			Left              int
 		}
 		page.Eval(`(() => {
-			const button = document.createElement('button'), wrapper = document.createElement('p'), draw = (element) => `+d.global+`.render(element, {sitekey: 'x'})
+			const button = document.createElement('button'), wrapper = document.createElement('p'), draw = (element) => `+d.global+
+			`.render(element, {sitekey: 'x'})
 			document.body.append(button)
 			const id = draw(button)
 			button.replaceWith(wrapper)
@@ -157,7 +161,8 @@ func TestChromiumDropinEvaluated(t *testing.T) {
 		inert := strings.Replace(d.tag("?hl=de"), "<script", `<script type="text/plain"`, 1)
 		similar := `<script type="text/plain" src="/x` + d.script + `on?from=` + d.script + `"></script>`
 		return strings.Replace(d.marked("", ""), d.tag(""), similar+inert, 1) + `<script src='data:text/javascript,
-			fetch("` + captchaOrigin + d.script + `").then((r) => r.text()).then((text) => { const loader = document.createElement("script"); loader.textContent = text; document.head.append(loader) })'></script>`
+			fetch("` + captchaOrigin + d.script +
+			`").then((r) => r.text()).then((text) => { const loader = document.createElement("script"); loader.textContent = text; document.head.append(loader) })'></script>`
 	}))
 	page := s.browser.NewPage()
 
@@ -178,7 +183,8 @@ func TestChromiumDropinEvaluated(t *testing.T) {
 func TestChromiumDropinShadowRoot(t *testing.T) {
 	s := newCaptchaSite(t, pagesOf(func(d dropin) string {
 		return `<title>Shadow</title>` + pageLog + `<section id="host"><div id="slotted"></div></section><script>
-			document.querySelector('#host').attachShadow({mode: 'open'}).innerHTML = '<slot></slot><div id="inner"></div>'</script>` + d.tag("?render=explicit")
+			document.querySelector('#host').attachShadow({mode: 'open'}).innerHTML = '<slot></slot><div id="inner"></div>'</script>` +
+			d.tag("?render=explicit")
 	}))
 
 	for _, d := range dropins {

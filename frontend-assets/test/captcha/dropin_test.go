@@ -130,7 +130,8 @@ func TestChromiumDropinForm(t *testing.T) {
 		token := waitLogged(page, 1)
 		var got struct{ Field, Twin, Response, Label, Scheme, Width string }
 		page.Eval(`(({style, textContent}) => ({field: document.forms.form.elements['`+d.field+`'].value,
-			twin: document.querySelector('#captcha `+d.element()+`[name="`+d.field+`"]').value, response: `+d.global+`.getResponse(), label: textContent, scheme: style.colorScheme, width: style.width,
+			twin: document.querySelector('#captcha `+d.element()+`[name="`+d.field+`"]').value, response: `+d.global+
+			`.getResponse(), label: textContent, scheme: style.colorScheme, width: style.width,
 		}))(document.querySelector('#captcha > .service-captcha'))`, &got)
 		if got.Field != token || got.Response != token || got.Scheme != "dark" || got.Width != "10em" {
 			t.Errorf("%s: the callback got %q, the page has %+v", d.name, token, got)
@@ -274,7 +275,8 @@ func TestChromiumDropinExpiry(t *testing.T) {
 			if !d.eager {
 				want = test.other
 				waitLogged(page, 2)
-				page.WaitFor(`document.querySelector('.service-captcha.is-done') && !['', ` + fmt.Sprintf("%q", first) + `].includes(` + d.global + `.getResponse())`)
+				page.WaitFor(`document.querySelector('.service-captcha.is-done') && !['', ` + fmt.Sprintf("%q", first) + `].includes(` + d.global +
+					`.getResponse())`)
 				if lines := logged(page); len(lines) != 2 {
 					t.Errorf("%s, %s: without an interaction %v", d.name, test.name, lines)
 				}
@@ -460,7 +462,8 @@ func TestChromiumDropinPromises(t *testing.T) {
 	var tokens []string
 	page.Eval(`new Promise((resolve) => grecaptcha.ready(() => resolve(Promise.all(['a', 'b'].map((action) =>
 		grecaptcha.execute('`+s.key.sitekey+`', {action}))))))`, &tokens)
-	if len(tokens) != 2 || tokens[0] == tokens[1] || !s.redeem("/recaptcha/api/siteverify", tokens[0]) || !s.redeem("/recaptcha/api/siteverify", tokens[1]) {
+	if len(tokens) != 2 || tokens[0] == tokens[1] || !s.redeem("/recaptcha/api/siteverify", tokens[0]) ||
+		!s.redeem("/recaptcha/api/siteverify", tokens[1]) {
 		t.Errorf("version 3: tokens %v", tokens)
 	}
 	if got := page.Text(`String(document.querySelectorAll('.service-captcha, input').length)`); got != "0" {

@@ -116,7 +116,8 @@ func TestChromiumCaptchaRenewsOnce(t *testing.T) {
 
 // TestChromiumCaptchaRemovedAfterSubmit removes a submitted form: the widget makes no further call.
 func TestChromiumCaptchaRemovedAfterSubmit(t *testing.T) {
-	s := newCaptchaSite(t, map[string]string{"/": "<script>" + movableClock + "</script>" + captchaForm("") + `<script>window.removed = document.forms.form
+	s := newCaptchaSite(t, map[string]string{"/": "<script>" + movableClock + "</script>" + captchaForm("") +
+		`<script>window.removed = document.forms.form
 		document.forms.form.addEventListener('submit', (event) => { event.preventDefault(); document.forms.form.remove() })</script>`})
 	page := s.browser.Open("http://www.shop.test/")
 	page.Click("input[name=email]")

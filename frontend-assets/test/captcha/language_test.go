@@ -30,7 +30,8 @@ var captchaLanguages = map[string][2]string{
 func TestChromiumCaptchaLanguages(t *testing.T) {
 	// The language by data-lang.
 	tags := map[string]string{
-		"nb": "no", "nb-NO": "no", "nn": "no", "nn-NO": "no", "NB_no": "no", "no-NO": "no", "pt-BR": "pt", "EN-gb": "en", "uk-UA": "uk", "DE": "de", " sv ": "sv",
+		"nb": "no", "nb-NO": "no", "nn": "no", "nn-NO": "no", "NB_no": "no", "no-NO": "no", "pt-BR": "pt", "EN-gb": "en", "uk-UA": "uk",
+		"DE": "de", " sv ": "sv",
 		"": "fr", " ": "fr", // the page's language
 		"xx": "en", "nnn": "en", "e": "en", "constructor": "en", "deu": "en", "-de": "en", "kr": "en",
 	}

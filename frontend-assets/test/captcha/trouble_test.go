@@ -158,7 +158,8 @@ func TestChromiumCaptchaRetries(t *testing.T) {
 			var pauses []float64
 			page.Eval("pauses", &pauses)
 
-			if got := page.Text(`states.filter((each, i) => each !== states[i - 1]).join(' ').replace(/is-/g, '')`); got != test.states || len(pauses) != len(test.pauses) {
+			if got := page.Text(`states.filter((each, i) => each !== states[i - 1]).join(' ').replace(/is-/g, '')`); got != test.states ||
+				len(pauses) != len(test.pauses) {
 				t.Fatalf("states %q and pauses %v, want %q and %v", got, pauses, test.states, test.pauses)
 			}
 
@@ -427,7 +428,8 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	s.answer("/config", func(http.ResponseWriter) bool { return false })
 	s.later(page, 10*time.Minute)
 
-	if got := page.Text(`(document.dispatchEvent(new Event('visibilitychange')), ` + widgetToken + ` + document.querySelector('.service-captcha').className)`); got != "service-captcha is-verifying" {
+	if got := page.Text(`(document.dispatchEvent(new Event('visibilitychange')), ` + widgetToken +
+		` + document.querySelector('.service-captcha').className)`); got != "service-captcha is-verifying" {
 		t.Errorf("after a sleep: %q", got)
 	}
 

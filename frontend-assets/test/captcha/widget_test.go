@@ -485,7 +485,8 @@ func TestChromiumCaptchaInACopyOfThePage(t *testing.T) {
 
 func TestChromiumCaptchaTwoWidgetsInOneForm(t *testing.T) {
 	widget := `<div class="service-captcha" data-sitekey="SITEKEY"></div>`
-	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en"><form action="/submit" method="post">` + widget + widget + `<button id="send">Send</button></form>` + captchaScript})
+	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en"><form action="/submit" method="post">` + widget + widget +
+		`<button id="send">Send</button></form>` + captchaScript})
 	page := s.browser.Open("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Eval(`document.querySelector('button').focus()`, nil)

@@ -128,12 +128,14 @@ func TestCalendarChromium(t *testing.T) {
 	// The first and the last day, in any order.
 	last := day
 	k.keys(kb.Enter)
-	k.WaitFor(fmt.Sprintf("%s.value === %q && document.querySelector('.calendar [role=status]').innerText === 'Choose the last day.'", labelled("First day"), last.Format(dayFormat)))
+	k.WaitFor(fmt.Sprintf("%s.value === %q && document.querySelector('.calendar [role=status]').innerText === 'Choose the last day.'",
+		labelled("First day"), last.Format(dayFormat)))
 	k.keys(kb.ArrowUp + kb.ArrowUp + kb.ArrowRight)
 	first := last.AddDate(0, 0, -13)
 	k.isOn(first)
 	k.keys(" ")
-	k.WaitFor(fmt.Sprintf("%s.value === %q && %s.value === %q", labelled("First day"), first.Format(dayFormat), labelled("Last day"), last.Format(dayFormat)))
+	k.WaitFor(fmt.Sprintf("%s.value === %q && %s.value === %q", labelled("First day"), first.Format(dayFormat), labelled("Last day"),
+		last.Format(dayFormat)))
 	k.WaitFor("document.querySelectorAll('[role=grid] [aria-selected=true]').length === 14")
 	k.look("calendar-period")
 	k.use("Show")

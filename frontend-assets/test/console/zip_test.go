@@ -173,7 +173,8 @@ func (read ask) wantTable(t *testing.T, of table) [][]string {
 	if of.property != "" {
 		by += fmt.Sprintf(", property: %q", of.property)
 	}
-	rows := read(`rows: breakdown(` + by + `, first: 200) { pageInfo { hasNextPage } nodes { value metrics { ` + of.figures + ` comparison { visitors } } } }`)["rows"].(map[string]any)
+	rows := read(`rows: breakdown(` + by + `, first: 200) { pageInfo { hasNextPage } nodes { value metrics { ` + of.figures +
+		` comparison { visitors } } } }`)["rows"].(map[string]any)
 	if rows["pageInfo"].(map[string]any)["hasNextPage"] == true {
 		t.Fatalf("the table %s has more rows than the test reads", of.file)
 	}

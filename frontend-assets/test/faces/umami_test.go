@@ -146,7 +146,8 @@ func TestUmamiChromium(t *testing.T) {
 		},
 		{
 			name: "identify", page: umami("data-auto-track=false"),
-			do:   `umami.identify("password", {name: "Secret"}), umami.track().then(() => umami.identify("` + passwordHash + `")), umami.identify({plan: "secret"}), umami.identify("x")`,
+			do: `umami.identify("password", {name: "Secret"}), umami.track().then(() => umami.identify("` + passwordHash +
+				`")), umami.identify({plan: "secret"}), umami.identify("x")`,
 			want: []string{"view /page manual"},
 		},
 

@@ -239,7 +239,8 @@ func TestChromiumManyAtOnce(t *testing.T) {
 func TestChromiumStoresNothing(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": `<body style="height: 5000px"><a href="/x.pdf">x</a>` + tag("data-search")})
 	page := w.browser.Open("http://shop.example.test/?q=boots")
-	page.Eval(`svc("identify", "`+userID+`"), svc("event", "x"), scrollTo(0, 5000), history.pushState(0, "", "/two"), document.links[0].onclick = () => false, document.links[0].click()`, nil)
+	page.Eval(`svc("identify", "`+userID+
+		`"), svc("event", "x"), scrollTo(0, 5000), history.pushState(0, "", "/two"), document.links[0].onclick = () => false, document.links[0].click()`, nil)
 
 	for range 6 {
 		w.next()
@@ -375,7 +376,8 @@ func TestChromiumDebug(t *testing.T) {
 func TestChromiumOriginUnderEveryReferrerPolicy(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	page := w.browser.NewPage()
-	for _, policy := range []string{"", "no-referrer", "no-referrer-when-downgrade", "origin", "origin-when-cross-origin", "same-origin", "strict-origin",
+	for _, policy := range []string{"", "no-referrer", "no-referrer-when-downgrade", "origin", "origin-when-cross-origin", "same-origin",
+		"strict-origin",
 		"strict-origin-when-cross-origin", "unsafe-url"} {
 		w.mu.Lock()
 		w.headers.Set("Referrer-Policy", policy)

@@ -19,7 +19,8 @@ var extensions = strings.Fields("pdf doc docx xls xlsx ppt pptx odt ods odp rtf 
 // clickWith clicks on an element with the mouse; options set the button and modifier keys.
 func clickWith(page *browsertest.Page, selector string, options ...func(*input.DispatchMouseEventParams) *input.DispatchMouseEventParams) {
 	var at struct{ X, Y float64 }
-	page.Eval(`(() => { const e = document.querySelector("`+selector+`"); e.scrollIntoView(); const {x, y} = e.getBoundingClientRect(); return {x: x + 3, y: y + 3} })()`, &at)
+	page.Eval(`(() => { const e = document.querySelector("`+selector+
+		`"); e.scrollIntoView(); const {x, y} = e.getBoundingClientRect(); return {x: x + 3, y: y + 3} })()`, &at)
 	page.Do(chromedp.MouseClickXY(at.X, at.Y, options...))
 }
 
@@ -139,7 +140,8 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 
 func TestStoredSwitchesChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
-		"/off":    tag(`data-auto="off" data-search`) + tall + `<a id=out href="http://other.test/" onclick="return false">x</a><a id=file href="/x.pdf" onclick="return false">x</a>`,
+		"/off": tag(`data-auto="off" data-search`) + tall +
+			`<a id=out href="http://other.test/" onclick="return false">x</a><a id=file href="/x.pdf" onclick="return false">x</a>`,
 		"/plain":  tag(""),
 		"/search": tag("data-search"),
 	})

@@ -41,7 +41,8 @@ func TestStoredAddressesArePathsOnlyChromium(t *testing.T) {
 	s.stored(2)
 	page.Close()
 	s.hasViews("/visible-path 1000ms 100%", "/visible-path/2 2000ms 100%", "/next 3000ms 100%")
-	s.hasEvents(`/visible-path outbound_click {"host":"visible-host.test"}`, `/visible-path file_download {"file":"visible.pdf","ext":"pdf"}`, "/visible-path signup")
+	s.hasEvents(`/visible-path outbound_click {"host":"visible-host.test"}`, `/visible-path file_download {"file":"visible.pdf","ext":"pdf"}`,
+		"/visible-path signup")
 	s.refused(map[string]int64{"duplicate_pageview": 1})
 
 	// Search the requests, headers included, and the database's files.
@@ -92,7 +93,8 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	// available.
 	page := s.open("http://www.shop.test/?q=boots")
 	s.stored(2)
-	page.Eval(`svc("identify", "`+userID+`"), svc("event", "signup"), file.click(), later(1000), history.pushState(0, "", "/two"), scrollTo(0, 9000)`, nil)
+	page.Eval(`svc("identify", "`+userID+
+		`"), svc("event", "signup"), file.click(), later(1000), history.pushState(0, "", "/two"), scrollTo(0, 9000)`, nil)
 	s.stored(5)
 	var storage string
 	page.Eval(`(async () => JSON.stringify([isSecureContext, document.cookie, (await cookieStore.getAll()).length, localStorage.length, sessionStorage.length,
@@ -147,7 +149,8 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	page.Close()
 
 	// Under the contract's Content-Security-Policy, with each way of sending.
-	s.headers.Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src http://data.example.test; connect-src http://data.example.test")
+	s.headers.Set("Content-Security-Policy",
+		"default-src 'none'; img-src data:; script-src http://data.example.test; connect-src http://data.example.test")
 
 	for name, script := range map[string]string{
 		"beacon":               "",
@@ -181,7 +184,8 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 		t.Errorf("%d of 5 views of /inner with their time, %d of 9 views", inner, len(views))
 	}
 
-	s.hasEvents(`/ site_search {"term":"boots"}`, "/ signup", `/ file_download {"file":"x.pdf","ext":"pdf"}`, `/two scroll {"percent":90}`, "/twice signup")
+	s.hasEvents(`/ site_search {"term":"boots"}`, "/ signup", `/ file_download {"file":"x.pdf","ext":"pdf"}`, `/two scroll {"percent":90}`,
+		"/twice signup")
 	s.refused(map[string]int64{})
 }
 

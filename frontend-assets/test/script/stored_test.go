@@ -330,7 +330,8 @@ func TestStoredSalesChromium(t *testing.T) {
 	}
 
 	item := `{"item_id":"a","item_name":"` + letters(60) + `"}`
-	s.same("events", got, []string{`purchase two items 19.9 EUR {"items":[` + item + `,` + item + `]}`, "purchase more than 4 KB 19.9 EUR", "purchase more than 8 KB 19.9 EUR",
+	s.same("events", got, []string{`purchase two items 19.9 EUR {"items":[` + item + `,` + item + `]}`, "purchase more than 4 KB 19.9 EUR",
+		"purchase more than 8 KB 19.9 EUR",
 		`view_item {"item_id":"a","price":9.95}`, "refund r1 -5 EUR"})
 
 	s.refused(map[string]int64{"duplicate_transaction": 1, "bad_event": 1})

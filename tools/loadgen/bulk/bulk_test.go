@@ -49,10 +49,11 @@ func TestBulkLoad(t *testing.T) {
 		}
 
 		var exported []int64
-		err = exports.New(d).ExportPageviews(t.Context(), exports.Range{SiteID: site.ID, From: at, To: at.Add(time.Hour), Limit: 10}, func(p *exports.Pageview) error {
-			exported = append(exported, p.ID)
-			return nil
-		})
+		err = exports.New(d).ExportPageviews(t.Context(), exports.Range{SiteID: site.ID, From: at, To: at.Add(time.Hour), Limit: 10},
+			func(p *exports.Pageview) error {
+				exported = append(exported, p.ID)
+				return nil
+			})
 		if err != nil || len(exported) != 3 {
 			t.Errorf("exported %v, %v; want the three page views", exported, err)
 		}
