@@ -10,6 +10,9 @@ import (
 // units.
 type Money int64
 
+// MoneyScale is the Money of one unit.
+const MoneyScale = 1_000_000
+
 const (
 	// moneyDecimals is the number of decimals of a Money.
 	moneyDecimals = 6
@@ -132,12 +135,12 @@ func (m Money) String() string {
 		sign, u = "-", -u
 	}
 
-	whole, fraction := u/1_000_000, u%1_000_000
+	whole, fraction := u/MoneyScale, u%MoneyScale
 	if fraction == 0 {
 		return sign + strconv.FormatUint(whole, 10)
 	}
 
-	digits := strconv.FormatUint(1_000_000+fraction, 10)[1:]
+	digits := strconv.FormatUint(MoneyScale+fraction, 10)[1:]
 	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(digits, "0")
 }
 

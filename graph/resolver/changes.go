@@ -86,23 +86,18 @@ func dividedOf(
 	for _, by := range metric.Dimensions() {
 		b := scan.Breakdown{By: reports.Dimensions[by]}
 		n := slices.IndexFunc(answer.Request.Periods[0].Breakdowns, b.Same)
-		shown := rowsOf(answer, n, q.LeastOf(by))
-		rows += shown.all[0].Len() + shown.all[1].Len()
-		counts.Tables = append(counts.Tables, changes.Table{
-			By: by, Before: shown.all[1], After: shown.all[0], Hidden: shown.isHiddenInAny,
-		})
+		after, before := answer.Results[0].Breakdowns[n], answer.Results[1].Breakdowns[n]
+		rows += after.Len() + before.Len()
+		counts.Tables = append(counts.Tables, changes.TableOf(by, before, after, q.LeastOf(by)))
 	}
 	return counts, chargeRows(ctx, rows, 0, "")
 }
-
-// millionths are how many units of a model.Money make 1.
-const millionths = 1_000_000
 
 // changeOf converts a figure in both periods.
 func changeOf(counts *changes.Counts, figure changes.Count, names ...changes.Value) *generated.ReportChange {
 	decimal := func(n int64) model.Money {
 		if counts.Metric != changes.Revenue {
-			n *= millionths
+			n *= model.MoneyScale
 		}
 		return model.Money(n)
 	}
@@ -153,12 +148,7 @@ func (r *reportChangesResolver) Dimensions(
 	return list, nil
 }
 
-// maxChain is how many values a chain has: all but the first cost two further counts, of both
-// periods, which can cost as much as the report.
-const maxChain = 2
-
-// Chain names the difference, and then the difference among the visits of the value that it has
-// named. The further report also shows which values are other names of that one.
+// Chain leaves out what is among a group too small to be shown.
 func (r *reportChangesResolver) Chain(ctx context.Context, obj *generated.ReportChanges) ([]*generated.ReportChange, error) {
 	q, metric, currency := obj.Report.Question, obj.Counts.Metric, obj.Counts.Currency
 	counts, err := dividedOf(ctx, q, obj.Report.Answer, metric, currency)
@@ -166,33 +156,22 @@ func (r *reportChangesResolver) Chain(ctx context.Context, obj *generated.Report
 		return nil, err
 	}
 
-	chain, found := []*generated.ReportChange{}, []changes.Value(nil)
-	for len(chain) < maxChain {
-		cause, ok := counts.Cause(found...)
-		if !ok {
-			break
-		}
-		step, err := named(ctx, counts, cause)
-		if err != nil {
-			return nil, err
-		}
-		chain, found = append(chain, step), append(found, cause)
-		if len(chain) == maxChain {
-			break
-		}
-
-		q = q.Among(cause.By, cause.Value, breakdownsOf(metric))
-		among, err := r.countAmong(ctx, q, metric, currency)
+	links, err := counts.Chain(func(cause changes.Value) (*changes.Counts, error) {
+		among, err := r.countAmong(ctx, q.Among(cause.By, cause.Value, breakdownsOf(metric)), metric, currency)
 		if e, isKnown := errors.AsType[*model.Error](err); isKnown && e.Code == "group_too_small" {
-			break
+			return nil, nil
 		}
-		if err != nil {
+		return among, err
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	chain := make([]*generated.ReportChange, len(links))
+	for i, link := range links {
+		if chain[i], err = named(ctx, link.Counts, link.Value, link.Names...); err != nil {
 			return nil, err
 		}
-		if chain[len(chain)-1], err = named(ctx, counts, cause, counts.Names(cause, among)...); err != nil {
-			return nil, err
-		}
-		counts = among
 	}
 	return chain, nil
 }

@@ -89,16 +89,7 @@ func (c *circumstances) noHits(context.Context) ([]*generated.ChangeCircumstance
 		return nil, nil
 	}
 
-	hours := make([]changes.Count, len(after)-1)
-	for i := range hours {
-		isOver := max(model.At(after[i+1]), model.At(before[i+1])) <= c.report.Question.Now
-		if !isOver || !after[i].Before(after[i+1]) || !before[i].Before(before[i+1]) {
-			continue // it has no counterpart: it is in progress, or a change of clocks skips it
-		}
-		hits := func(f *scan.Figures) int64 { return f.Pageviews + f.Events }
-		hours[i] = changes.Count{Before: hits(&answer.Results[1].Hours[i]), After: hits(&answer.Results[0].Hours[i])}
-	}
-
+	hours := changes.Hours(before, after, answer.Results[1].Hours, answer.Results[0].Hours, c.report.Question.Now)
 	var list []*generated.ChangeCircumstance
 	for _, gap := range changes.Gaps(hours, c.first) {
 		points := before

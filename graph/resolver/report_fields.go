@@ -224,14 +224,3 @@ func (s *shownRows) isHidden(value string) bool {
 	return s.hide && len(s.all) > 1 && value != scan.OtherValue &&
 		s.all[1].Of(value).Visitors != s.raw[1].Of(value).Visitors
 }
-
-// isHiddenInAny reports whether a value has too few visitors in one of the periods.
-func (s *shownRows) isHiddenInAny(value string) bool {
-	for i := range s.all {
-		shown, raw := s.all[i].Of(value), s.raw[i].Of(value)
-		if s.hide && shown.Any() != raw.Any() {
-			return true
-		}
-	}
-	return false
-}

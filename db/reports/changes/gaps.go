@@ -3,7 +3,26 @@ package changes
 import (
 	"cmp"
 	"slices"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/scan"
 )
+
+// Hours returns the hits of the hours of two periods, from their starts and the end of the last
+// ones. An hour without a counterpart has none: it is not over, or a change of clocks skips it.
+func Hours(before, after []time.Time, hitsBefore, hitsAfter []scan.Figures, now model.Instant) []Count {
+	hours := make([]Count, len(hitsAfter))
+	for i := range hours {
+		isOver := max(model.At(after[i+1]), model.At(before[i+1])) <= now
+		if !isOver || !after[i].Before(after[i+1]) || !before[i].Before(before[i+1]) {
+			continue
+		}
+		hits := func(f *scan.Figures) int64 { return f.Pageviews + f.Events }
+		hours[i] = Count{Before: hits(&hitsBefore[i]), After: hits(&hitsAfter[i])}
+	}
+	return hours
+}
 
 // Gap is a run of hours without hits in one period, with hits at its beginning and at its end in
 // the other one. An hour within it can be empty in both.
@@ -45,4 +64,19 @@ func Gaps(hours []Count, n int) (gaps []Gap) {
 		return cmp.Or(cmp.Compare(b.Hits.both(), a.Hits.both()), cmp.Compare(b.First, a.First))
 	})
 	return gaps[:min(n, len(gaps))]
+}
+
+// leastHits is how many hits a gap that is named next to a difference has in the other period.
+// Nights of small sites have fewer.
+const leastHits = 10
+
+// MainGap returns the gap that can explain a difference: it has the most hits of those in the
+// period with less, and at least a tenth of the difference. Without such a gap, ok is false.
+func MainGap(hours []Count, difference int64) (gap Gap, ok bool) {
+	for _, gap := range Gaps(hours, len(hours)) {
+		if gap.InAfter() == (difference < 0) {
+			return gap, gap.Hits.both() >= max(leastHits, difference/10, -difference/10)
+		}
+	}
+	return Gap{}, false
 }
