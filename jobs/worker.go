@@ -27,6 +27,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/explain"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs/alerts"
@@ -140,11 +141,12 @@ func newWorker(s settings) (*Worker, error) {
 
 	runs := alerts.NewTaskRuns(s.DB, s.Now)
 	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
+		changes := alerts.NewChanges(explain.New(w.reports), s.Log)
 		w.housekeeping = &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), resolver: cmp.Or(s.Resolver, net.DefaultResolver), outbox: w.outbox, retention: retention.New(s.DB),
-			sites: sites.New(s.DB), cells: cells.New(s.DB), planner: alerts.NewPlanner(s.DB, s.Reports),
+			sites: sites.New(s.DB), cells: cells.New(s.DB), planner: alerts.NewPlanner(s.DB, s.Reports, changes),
 			reports: w.reports, imports: imports.New(s.DB), built: w.tasks.built, log: s.Log, exports: w.webhooks,
-			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, watcher: alerts.NewWatcher(s.DB),
+			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, watcher: alerts.NewWatcher(s.DB, changes),
 		}
 		w.schedule = newSchedule(w.clock, w.housekeeping)
 	}

@@ -84,10 +84,43 @@ const MaxAlertSubject = 200
 //	jobs_failed: Value, failures in a row; Since, the first failure, or the last backup
 //	certificate_failed: Since, when the certificate expires; 0: no certificate
 //	quotas_used: Value, quotas that are used to 80 % or more
+//	weekly, monthly: Change
 type AlertFigures struct {
 	Value     int64   `json:"value,omitempty"`
 	Usual     int64   `json:"usual,omitempty"`
 	Percent   int64   `json:"percent,omitempty"`
 	Threshold int64   `json:"threshold,omitempty"`
 	Since     Instant `json:"since,omitempty"`
+
+	Change *Change `json:"change,omitempty"` // of traffic_spike, traffic_drop and summaries; nil: not known
 }
+
+// Change is why a figure differs between two times, as messages report it.
+type Change struct {
+	Metric string        `json:"metric"` // VISITS or PAGEVIEWS
+	Before int64         `json:"before"`
+	After  int64         `json:"after"`
+	Causes []ChangeCause `json:"causes,omitempty"` // each among the visits of the one before
+	Gap    *ChangeGap    `json:"gap,omitempty"`
+}
+
+// ChangeCause is a cause of a difference.
+type ChangeCause struct {
+	Names      []ChangeName `json:"names"` // of the same visits
+	Difference int64        `json:"difference"`
+}
+
+// ChangeName is a value of a dimension; an empty one stands for visits without a value.
+type ChangeName struct {
+	By    ReportDimension `json:"by"`
+	Value string          `json:"value,omitempty"`
+}
+
+// ChangeGap are hours without hits, in ChangeGapTime of the site's time zone.
+type ChangeGap struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// ChangeGapTime is the format of the times of a ChangeGap.
+const ChangeGapTime = "2006-01-02 15:04"

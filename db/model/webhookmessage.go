@@ -64,16 +64,16 @@ var WebhookMessages = []WebhookMessage{
 	},
 	{
 		Name: "weekly summary", Kind: MessageKindAlert, Type: "summary", Event: MessageWeekly, Webhook: string(ChannelWebhook),
-		Fields: summaryFields, Optional: alertAbout,
+		Fields: summaryFields, Optional: slices.Concat(alertAbout, []string{"change"}),
 	},
 	{
 		Name: "monthly summary", Kind: MessageKindAlert, Type: "summary", Event: MessageMonthly, Webhook: string(ChannelWebhook),
-		Fields: summaryFields, Optional: alertAbout,
+		Fields: summaryFields, Optional: slices.Concat(alertAbout, []string{"change"}),
 	},
 	{
 		Name: "alert", Kind: MessageKindAlert, Webhook: string(ChannelWebhook),
 		Fields:   slices.Concat(alertFields, []string{"figures"}),
-		Optional: slices.Concat(alertAbout, []string{"sitekey", "subject", "began_at", "ended_at"}),
+		Optional: slices.Concat(alertAbout, []string{"sitekey", "subject", "began_at", "ended_at", "change"}),
 	},
 }
 

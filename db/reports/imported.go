@@ -163,6 +163,9 @@ func (p *importedPeriod) addFigures(ctx context.Context, m *model.ReportImport) 
 	p.found.Raise(scan.ImportIncluded)
 
 	first, last := max(p.from, m.FirstDay), min(p.to, m.LastDay)
+	if !p.query.Since.IsZero() {
+		first = max(first, p.query.From.Number()+1) // the sums of a day cannot be divided
+	}
 	if until := p.query.Until; !until.IsZero() {
 		// The sums of this day cannot be divided.
 		cut := scan.DateOf(until.In(p.query.Zone))

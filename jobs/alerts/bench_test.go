@@ -46,7 +46,7 @@ FROM n`, sites*500-1, sites, now, sites, sites*100, (7 * 24 * time.Hour).Microse
 		}
 		exec("ANALYZE")
 
-		watcher := NewWatcher(d)
+		watcher := NewWatcher(d, nil)
 		for b.Loop() {
 			if _, err := watcher.Watch(b.Context(), now); err != nil {
 				b.Fatal(err)

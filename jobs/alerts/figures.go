@@ -45,8 +45,9 @@ func (w *Watcher) traffic(
 		return err
 	}
 
-	figures := make(map[*alerts.Site]*rules.Traffic, len(some))
+	figures, counted := make(map[*alerts.Site]*rules.Traffic, len(some)), make(map[*alerts.Site][]rules.Span, len(some))
 	for i, span := range of {
+		counted[span.site] = append(counted[span.site], rules.Span{From: spans[i].From.Time(), To: spans[i].To.Time()})
 		if span.weeks == 0 {
 			figures[span.site] = &rules.Traffic{Length: lengths[span.site], Value: counts[i]}
 			continue
@@ -56,8 +57,14 @@ func (w *Watcher) traffic(
 	}
 
 	for site, f := range figures {
-		put(found, site, model.AlertTrafficSpike, rules.Spike(*f))
-		put(found, site, model.AlertTrafficDrop, rules.Drop(*f))
+		spike, drop := rules.Spike(*f), rules.Drop(*f)
+		if week := f.Nearest(); week >= 0 {
+			for _, finding := range []*rules.Finding{&spike, &drop} {
+				finding.After, finding.Before = counted[site][0], counted[site][week+1]
+			}
+		}
+		put(found, site, model.AlertTrafficSpike, spike)
+		put(found, site, model.AlertTrafficDrop, drop)
 	}
 	return nil
 }

@@ -28,12 +28,13 @@ type Figures interface {
 type Planner struct {
 	sites    *sites.Store
 	channels *alerts.Channels
-	figures  Figures // nil: no message is queued, and due messages stay due
+	figures  Figures  // nil: no message is queued, and due messages stay due
+	changes  *Changes // nil: messages name no causes
 }
 
-// NewPlanner returns the planner of a database.
-func NewPlanner(d *db.DB, figures Figures) *Planner {
-	return &Planner{sites.New(d), alerts.NewChannels(d), figures}
+// NewPlanner returns the planner of a database. figures and changes may be nil.
+func NewPlanner(d *db.DB, figures Figures, changes *Changes) *Planner {
+	return &Planner{sites.New(d), alerts.NewChannels(d), figures, changes}
 }
 
 const (
@@ -48,6 +49,7 @@ func (p *Planner) Plan(ctx context.Context, now model.Instant) (queued int64, fa
 		return 0, nil
 	}
 
+	p.changes.begin()
 	for _, kind := range alerts.Kinds {
 		n, err := p.planKind(ctx, kind, now)
 		queued += n
@@ -64,8 +66,9 @@ func (p *Planner) planKind(ctx context.Context, kind string, now model.Instant) 
 			return queued, errors.Join(failed, err)
 		}
 
+		known := make(summaries)
 		for _, plan := range due {
-			sent, err := p.send(ctx, plan, now)
+			sent, err := p.send(ctx, plan, known, now)
 			if sent {
 				queued++
 			}
@@ -86,7 +89,7 @@ func (p *Planner) planKind(ctx context.Context, kind string, now model.Instant) 
 
 // send queues one message if there is something to report, and sets when the next one is due. It
 // reports whether it queued one.
-func (p *Planner) send(ctx context.Context, plan alerts.Planned, now model.Instant) (bool, error) {
+func (p *Planner) send(ctx context.Context, plan alerts.Planned, known summaries, now model.Instant) (bool, error) {
 	site, err := p.sites.Sites.AnySite(ctx, plan.SiteID)
 	if errors.Is(err, model.ErrNotFound) {
 		// The channel was deleted with the site.
@@ -100,7 +103,7 @@ func (p *Planner) send(ctx context.Context, plan alerts.Planned, now model.Insta
 		return false, err
 	}
 
-	data, next, err := p.compose(ctx, site, plan, zone, now)
+	data, next, err := p.compose(ctx, site, plan, zone, known, now)
 	if err != nil {
 		return false, err
 	}
@@ -112,7 +115,7 @@ func (p *Planner) send(ctx context.Context, plan alerts.Planned, now model.Insta
 // compose returns what a message reports, or nil if there is nothing to report, and when the next
 // one is due.
 func (p *Planner) compose(
-	ctx context.Context, site *model.Site, plan alerts.Planned, zone *time.Location, now model.Instant,
+	ctx context.Context, site *model.Site, plan alerts.Planned, zone *time.Location, known summaries, now model.Instant,
 ) (*model.AlertData, model.Instant, error) {
 	data := &model.AlertData{MailSite: model.MailSite{Site: site.Domain, SiteID: site.ID}}
 	if plan.Kind == model.MessageSpike {
@@ -125,14 +128,17 @@ func (p *Planner) compose(
 	}
 
 	from, to, next := alerts.Period(plan.Kind, plan.DueAt, now, zone)
-	summary, err := p.figures.Summary(ctx, site, from, to)
+	summary, err := p.summary(ctx, site, summarised{site.ID, from, to}, known)
 	if err != nil {
 		return nil, 0, err
 	}
 
 	data.From, data.To = from.String(), to.String()
 	if plan.Kind != model.MessageDrop {
-		data.Summary = summary
+		if !summary.isExplained {
+			summary.change, summary.isExplained = p.changes.visits(ctx, site, from, to, now), true
+		}
+		data.Summary, data.Figures.Change = summary.ReportSummary, summary.change
 		return data, next, nil
 	}
 
@@ -142,4 +148,32 @@ func (p *Planner) compose(
 	}
 	data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold}
 	return data, next, nil
+}
+
+// summarised are the days of a summary.
+type summarised struct {
+	siteID   model.SiteID
+	from, to model.Day
+}
+
+// summary is what several channels of a site report.
+type summary struct {
+	*model.ReportSummary
+	change      *model.Change
+	isExplained bool
+}
+
+// summaries are the summaries of one page of due messages, so that channels of one site share them.
+type summaries map[summarised]*summary
+
+// summary returns a summary, which it counts once.
+func (p *Planner) summary(ctx context.Context, site *model.Site, of summarised, known summaries) (*summary, error) {
+	if known[of] == nil {
+		figures, err := p.figures.Summary(ctx, site, of.from, of.to)
+		if err != nil {
+			return nil, err
+		}
+		known[of] = &summary{ReportSummary: figures}
+	}
+	return known[of], nil
 }

@@ -123,7 +123,7 @@ func TestChannelSummaries(t *testing.T) {
 			var planners sync.WaitGroup
 			for range 3 {
 				planners.Go(func() {
-					if _, err := jobalerts.NewPlanner(d, f).Plan(t.Context(), model.At(at)); err != nil && !strings.Contains(err.Error(), "no figures") {
+					if _, err := jobalerts.NewPlanner(d, f, nil).Plan(t.Context(), model.At(at)); err != nil && !strings.Contains(err.Error(), "no figures") {
 						t.Error(err)
 					}
 				})
@@ -146,7 +146,7 @@ func TestChannelSummaries(t *testing.T) {
 		before := len(summaries())
 		for _, suspended := range []model.Instant{1, 0} {
 			testkit.NoError(t, dbtest.Exec(d, "UPDATE accounts SET suspended_at = ?", suspended))
-			if n, err := jobalerts.NewPlanner(d, f).Plan(t.Context(), later); err != nil || n > 0 != (suspended == 0) {
+			if n, err := jobalerts.NewPlanner(d, f, nil).Plan(t.Context(), later); err != nil || n > 0 != (suspended == 0) {
 				t.Errorf("%d summaries, %v", n, err)
 			}
 		}
@@ -216,7 +216,7 @@ func TestThresholds(t *testing.T) {
 			var planners sync.WaitGroup
 			for range 3 {
 				planners.Go(func() {
-					if _, err := jobalerts.NewPlanner(d, f).Plan(t.Context(), model.At(at)); err != nil {
+					if _, err := jobalerts.NewPlanner(d, f, nil).Plan(t.Context(), model.At(at)); err != nil {
 						t.Error(err)
 					}
 				})

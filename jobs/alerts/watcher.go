@@ -38,16 +38,19 @@ type Watcher struct {
 	files  *files.Store
 	outbox *outbox.Store
 
+	changes *Changes // nil: messages name no causes
+
 	certificates *certificates.Store
 
 	mu    sync.Mutex
 	calls map[model.SiteID]callCount // by site
 }
 
-// NewWatcher returns the rules' evaluation for a database.
-func NewWatcher(d *db.DB) *Watcher {
+// NewWatcher returns the rules' evaluation for a database. changes may be nil.
+func NewWatcher(d *db.DB, changes *Changes) *Watcher {
 	return &Watcher{
-		store: alerts.New(d), sites: sites.New(d), ingest: ingest.New(d), files: files.New(d), outbox: outbox.New(d),
+		changes: changes,
+		store:   alerts.New(d), sites: sites.New(d), ingest: ingest.New(d), files: files.New(d), outbox: outbox.New(d),
 		certificates: certificates.New(d), calls: make(map[model.SiteID]callCount),
 	}
 }
@@ -68,6 +71,7 @@ func aboutOf(a *model.Alert) alertAbout { return alertAbout{a.SiteID, a.SitekeyI
 // Watch evaluates the rules of all accounts with channels, and of the installation. It returns how
 // many alerts began or ended. The error of one account does not keep it from the others.
 func (w *Watcher) Watch(ctx context.Context, now model.Instant) (int64, error) {
+	w.changes.begin()
 	changed, failed := w.store.EndOrphans(ctx, now)
 
 	for after := model.AccountID(0); ; {
@@ -148,7 +152,7 @@ func (w *Watcher) steps(
 			AccountID: accountID, SiteID: about.siteID, SitekeyID: about.sitekeyID, Event: about.event,
 			Subject: about.subject, Details: finding.Figures,
 		}
-		hasChanged, isSeen, err := w.step(ctx, alert, finding.Reading, open[about], now)
+		hasChanged, isSeen, err := w.step(ctx, alert, finding, open[about], now)
 		if hasChanged {
 			changed++
 		}
@@ -162,10 +166,11 @@ func (w *Watcher) steps(
 
 // step makes the next step of an alert. isSeen reports that its time is to be stored.
 func (w *Watcher) step(
-	ctx context.Context, alert model.Alert, reading rules.Reading, open *model.Alert, now model.Instant,
+	ctx context.Context, alert model.Alert, finding rules.Finding, open *model.Alert, now model.Instant,
 ) (changed, isSeen bool, err error) {
-	switch rules.Next(alert.Event, reading, open, now) {
+	switch rules.Next(alert.Event, finding.Reading, open, now) {
 	case rules.Begin:
+		alert.Details.Change = w.explain(ctx, alert.SiteID, finding, now)
 		changed, err = w.store.Begin(ctx, alert, now)
 	case rules.End:
 		changed, err = w.store.End(ctx, open.ID, now)
@@ -173,6 +178,18 @@ func (w *Watcher) step(
 		isSeen = true
 	}
 	return changed, isSeen, err
+}
+
+// explain returns why the traffic of a site is unusual, or nil.
+func (w *Watcher) explain(ctx context.Context, siteID model.SiteID, finding rules.Finding, now model.Instant) *model.Change {
+	if w.changes == nil || finding.After == (rules.Span{}) {
+		return nil
+	}
+	site, err := w.sites.Sites.AnySite(ctx, siteID)
+	if err != nil {
+		return nil // the alert itself reports the failure, or ends with the site
+	}
+	return w.changes.pageviews(ctx, site, finding, now)
 }
 
 // isWanted reports whether some channel wants an open alert.

@@ -134,7 +134,7 @@ func TestTrafficAlerts(t *testing.T) {
 			w.hits(site, before, after, 30)
 		}
 
-		one, two := NewWatcher(d), NewWatcher(d)
+		one, two := NewWatcher(d, nil), NewWatcher(d, nil)
 		var group sync.WaitGroup
 		for _, watcher := range []*Watcher{one, two} {
 			group.Go(func() {
@@ -177,7 +177,7 @@ func TestOtherAlerts(t *testing.T) {
 		site, unwanted := w.site("shop.example", weekAgo), w.site("unwanted.example", weekAgo)
 		w.exec("UPDATE alert_channels SET events = '[\"quota\"]' WHERE account_id = ?", unwanted.AccountID)
 
-		watcher := NewWatcher(d)
+		watcher := NewWatcher(d, nil)
 		w.watch(watcher, w.now)
 		attack := fmt.Sprintf(`{"level":1,"since":%[1]d,"seen":%[1]d,"networks":90}`, int64(w.now.Add(4*time.Minute)))
 		for _, s := range []*model.Site{site, unwanted} {
@@ -253,7 +253,7 @@ func TestInstallationAlerts(t *testing.T) {
 		fails := true
 		at := w.now
 		var runs [2]func(context.Context) error
-		watchers := [2]*Watcher{NewWatcher(d), NewWatcher(d)}
+		watchers := [2]*Watcher{NewWatcher(d, nil), NewWatcher(d, nil)}
 		for i := range runs {
 			worker := NewTaskRuns(d, func() time.Time { return at.Time() })
 			runs[i] = worker.Noted("reports:build", func(context.Context) error {
@@ -323,7 +323,7 @@ func TestOldCallCounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
-		site, watcher := w.site("shop.example", weekAgo), NewWatcher(d)
+		site, watcher := w.site("shop.example", weekAgo), NewWatcher(d, nil)
 		refuse := func() {
 			w.exec(`INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (?, ?, 'collect', 'bad_json', 300)
 ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.count + 300`, site.ID, w.now.Day())
@@ -358,7 +358,7 @@ func TestCertificateAlerts(t *testing.T) {
 		}
 		w.exec("UPDATE alert_channels SET operator_id = ? WHERE account_id = ?", operator.ID, operators.AccountID)
 
-		store, watcher := certificates.New(d), NewWatcher(d)
+		store, watcher := certificates.New(d), NewWatcher(d, nil)
 		at := w.now
 		step := func(want string) {
 			t.Helper()

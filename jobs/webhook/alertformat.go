@@ -38,7 +38,7 @@ func (d *Deliverer) alertBody(leased *outbox.Leased, ids *nodeid.IDs) ([]byte, e
 	case model.ChannelTeams:
 		return encodeBody(teamsBody(t, link))
 	}
-	return encodeBody(eventBody(leased, ids, t.Title, link))
+	return encodeBody(eventBody(leased, ids, t, link))
 }
 
 // encodeBody returns a value as JSON. Without the escapes of HTML the texts stay short.
@@ -158,6 +158,7 @@ type alertEvent struct {
 	BeganAt string               `json:"began_at,omitempty"`
 	EndedAt string               `json:"ended_at,omitempty"`
 	Figures *alertFigures        `json:"figures,omitempty"`
+	Change  string               `json:"change,omitempty"`
 	From    string               `json:"from,omitempty"`
 	To      string               `json:"to,omitempty"`
 	Summary *model.ReportSummary `json:"summary,omitempty"`
@@ -181,12 +182,12 @@ type alertFigures struct {
 }
 
 // eventBody returns the body of a signed call.
-func eventBody(leased *outbox.Leased, ids *nodeid.IDs, title, link string) *alertEvent {
+func eventBody(leased *outbox.Leased, ids *nodeid.IDs, t texts.Text, link string) *alertEvent {
 	m, data := leased.Message, &leased.Message.Data
 	e := &alertEvent{
-		Type: "alert", ID: leased.MessageID, Event: m.Event, Phase: m.Phase, Title: title, Account: data.Account,
+		Type: "alert", ID: leased.MessageID, Event: m.Event, Phase: m.Phase, Title: t.Title, Account: data.Account,
 		Subject: data.Subject, BeganAt: timeText(data.BeganAt), EndedAt: timeText(data.EndedAt),
-		From: data.From, To: data.To, Summary: data.Summary, URL: link,
+		From: data.From, To: data.To, Summary: data.Summary, Change: t.Change, URL: link,
 	}
 	switch m.Event {
 	case model.MessageTest:

@@ -24,8 +24,11 @@ var injections = []string{
 
 // messageOf returns a text with a value in its title and lines.
 func messageOf(value string) texts.Text {
+	change := &model.Change{Metric: "VISITS", Before: 1, After: 4, Causes: []model.ChangeCause{{
+		Names: []model.ChangeName{{By: model.DimensionPage, Value: value}}, Difference: 3,
+	}}}
 	data := &model.AlertData{MailSite: model.MailSite{Site: "shop.example", SiteID: 7}, Subject: value, Account: value,
-		Summary: &model.ReportSummary{Pages: []model.ReportRow{{Value: value, Visitors: 3}}}}
+		Figures: model.AlertFigures{Change: change}, Summary: &model.ReportSummary{Pages: []model.ReportRow{{Value: value, Visitors: 3}}}}
 	return texts.Of(model.English, string(model.AlertNewSignIn), model.AlertOnce, data, "site_x")
 }
 
@@ -134,10 +137,10 @@ func TestEventBody(t *testing.T) {
 			MailSite: model.MailSite{Site: "shop.example", SiteID: 7}, Account: "Shop <Ltd>", BeganAt: at,
 			Figures: model.AlertFigures{Value: 3, Usual: 120, Percent: 2},
 		}}}
-	raw, err := encodeBody(eventBody(leased, ids, "Few page views on shop.example", "https://stats.example/sites/x"))
+	raw, err := encodeBody(eventBody(leased, ids, texts.Text{Title: "Few page views on shop.example", Change: "Page views −97%: /sale −110"}, "https://stats.example/sites/x"))
 	want := `{"type":"alert","id":"alertmessage_x","event":"traffic_drop","phase":"begun","title":"Few page views on shop.example",` +
 		`"account":"Shop <Ltd>","site":{"id":"` + ids.Of(nodeid.Site, 7) + `","domain":"shop.example"},"began_at":"2026-11-20T10:00:00Z",` +
-		`"figures":{"value":3,"usual":120,"percent":2},"url":"https://stats.example/sites/x"}`
+		`"figures":{"value":3,"usual":120,"percent":2},"change":"Page views −97%: /sale −110","url":"https://stats.example/sites/x"}`
 	if err != nil || string(raw) != want {
 		t.Errorf("body %s, %v\nwant %s", raw, err, want)
 	}
@@ -154,7 +157,7 @@ func TestEventBody(t *testing.T) {
 			Figures: model.AlertFigures{Value: 3, Usual: 1, Percent: 300, Threshold: 2, Since: at},
 		}},
 	} {
-		raw, err := encodeBody(eventBody(&outbox.Leased{MessageID: "alertmessage_x", Message: m}, ids, "A title", ""))
+		raw, err := encodeBody(eventBody(&outbox.Leased{MessageID: "alertmessage_x", Message: m}, ids, texts.Text{Title: "A title"}, ""))
 		testkit.NoError(t, err)
 		openapitest.Webhook(t, model.MessageKindAlert, m.Event, string(raw))
 	}

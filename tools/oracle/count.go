@@ -157,7 +157,7 @@ func personOf(visits []segment.Visit, v segment.Visit) string {
 
 func (n *naive) in(at model.Instant) bool {
 	t := at.Time()
-	return !t.Before(n.q.From.Start(n.q.Zone)) && t.Before(n.until)
+	return !t.Before(n.q.From.Start(n.q.Zone)) && !t.Before(n.q.Since) && t.Before(n.until)
 }
 
 // who names the person behind a row: the user, or the visitor on the local day.

@@ -131,7 +131,11 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 		KeyEvents: map[string]bool{"signup": true, "purchase": r.IntN(2) == 0}}
 
 	if r.IntN(4) == 0 {
-		q.Until = q.To.Start(zone).Add(time.Duration(r.IntN(24*60)) * time.Minute)
+		minutes := r.IntN(24 * 60)
+		q.Until = q.To.Start(zone).Add(time.Duration(minutes) * time.Minute)
+		if minutes%3 == 0 {
+			q.Since = q.From.Start(zone).Add(time.Duration(minutes/3) * time.Minute)
+		}
 	}
 
 	// Points of hours, days, or none.

@@ -103,6 +103,8 @@ type Query struct {
 	Zone *time.Location
 	// From and To are the first and the last local day.
 	From, To Date
+	// Since leaves out what happened before this time of the first day. Zero leaves out nothing.
+	Since time.Time
 	// Until leaves out what happened at this time and later, to compare with an unfinished day.
 	// Zero leaves out nothing.
 	Until time.Time

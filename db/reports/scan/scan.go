@@ -36,7 +36,7 @@ type Scanner struct {
 	ctx      context.Context // of the count
 	budget   *Budget
 	query    *Query
-	days     []int64                       // starts of the local days and the end of the last one, Unix seconds
+	days     []int64                       // starts of the local days, or of their counted part, and the end of the last one, Unix seconds
 	until    int64                         // Unix seconds
 	points   []int64                       // starts of the points and the end of the last one, Unix seconds
 	hours    []int64                       // ditto, of the hours
@@ -88,6 +88,9 @@ func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	}
 
 	s.until = s.days[len(s.days)-1]
+	if !q.Since.IsZero() {
+		s.days[0] = max(s.days[0], q.Since.Unix())
+	}
 	if !q.Until.IsZero() {
 		s.until = min(s.until, q.Until.Unix())
 	}

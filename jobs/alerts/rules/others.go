@@ -24,7 +24,7 @@ const (
 // CallsRefused finds a share of refused calls that people do not cause by chance.
 func CallsRefused(c Calls) Finding {
 	all := c.Accepted + c.Refused
-	found := Finding{Between, model.AlertFigures{Value: c.Refused, Threshold: refusedBegins, Since: c.Since}}
+	found := Finding{Reading: Between, Figures: model.AlertFigures{Value: c.Refused, Threshold: refusedBegins, Since: c.Since}}
 	if all > 0 {
 		found.Figures.Percent = percent(c.Refused, all)
 	}
@@ -72,7 +72,7 @@ const DeliveryDays = 3
 // a day without such a failure, after a delivery that is newer than all failed ones, or after
 // DeliveryDays.
 func DeliveriesFailed(d Deliveries) Finding {
-	found := Finding{Usual, model.AlertFigures{Value: d.Failed, Since: d.First}}
+	found := Finding{Reading: Usual, Figures: model.AlertFigures{Value: d.Failed, Since: d.First}}
 	if d.Failed > 0 && (d.IsToday || d.Newest >= d.Delivered) {
 		found.Reading = Unusual
 	}
@@ -81,7 +81,7 @@ func DeliveriesFailed(d Deliveries) Finding {
 
 // CaptchaAttack finds an attack on a sitekey.
 func CaptchaAttack(attack model.CaptchaAttack, now model.Instant) Finding {
-	found := Finding{Usual, model.AlertFigures{Value: attack.Networks, Usual: attack.Usual, Since: attack.Since}}
+	found := Finding{Reading: Usual, Figures: model.AlertFigures{Value: attack.Networks, Usual: attack.Usual, Since: attack.Since}}
 	if attack.LevelAt(now) > 0 {
 		found.Reading = Unusual
 	}
@@ -103,7 +103,7 @@ const (
 
 // JobsFailed finds a task that fails again and again.
 func JobsFailed(t Task, now model.Instant) Finding {
-	found := Finding{Usual, model.AlertFigures{Value: int64(t.Failures), Since: t.Since}}
+	found := Finding{Reading: Usual, Figures: model.AlertFigures{Value: int64(t.Failures), Since: t.Since}}
 	switch {
 	case t.Failures >= taskFailures && now.Sub(t.Since) >= taskFailing:
 		found.Reading = Unusual
@@ -116,7 +116,7 @@ func JobsFailed(t Task, now model.Instant) Finding {
 // QuotasUsed finds an installation with quotas of the month that are used to 80 % or more. An alert
 // lasts until the month ends or the plans are larger.
 func QuotasUsed(n int) Finding {
-	found := Finding{Usual, model.AlertFigures{Value: int64(n)}}
+	found := Finding{Reading: Usual, Figures: model.AlertFigures{Value: int64(n)}}
 	if n > 0 {
 		found.Reading = Unusual
 	}
@@ -136,7 +136,7 @@ func BackupLate(last, now model.Instant) Finding {
 		return Finding{}
 	}
 
-	found := Finding{Between, model.AlertFigures{Since: last}}
+	found := Finding{Reading: Between, Figures: model.AlertFigures{Since: last}}
 	switch age := now.Sub(last); {
 	case age >= backupBegins:
 		found.Reading = Unusual

@@ -26,6 +26,8 @@ const (
 type Finding struct {
 	Reading Reading
 	Figures model.AlertFigures
+
+	Before, After Span // the times that are compared; zero without page views to compare
 }
 
 // Step is what happens to an alert.

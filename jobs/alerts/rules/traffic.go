@@ -38,7 +38,7 @@ func Spike(t Traffic) Finding {
 	}
 
 	value := float64(t.Value)
-	found := Finding{Between, t.figures(p.usual, spikeBegins)}
+	found := Finding{Reading: Between, Figures: t.figures(p.usual, spikeBegins)}
 	switch {
 	case t.Value >= leastTraffic && value >= spikeBegins*p.usual && value >= spikeUpper*float64(p.upper) &&
 		value-p.usual >= deviations*noise(p.usual):
@@ -57,7 +57,7 @@ func Drop(t Traffic) Finding {
 	}
 
 	value := float64(t.Value)
-	found := Finding{Between, t.figures(p.usual, dropBegins)}
+	found := Finding{Reading: Between, Figures: t.figures(p.usual, dropBegins)}
 	switch {
 	case p.usual >= leastTraffic && value <= dropBegins*p.usual && value < dropLower*float64(p.lower) &&
 		p.usual-value >= deviations*noise(p.usual):
@@ -66,6 +66,22 @@ func Drop(t Traffic) Finding {
 		found.Reading = Usual
 	}
 	return found
+}
+
+// Nearest returns the index of the earlier week with the count that is nearest to the usual figure,
+// the latest of several, or -1 for too few weeks.
+func (t Traffic) Nearest() int {
+	p, nearest := pastOf(t.Past), -1
+	if !p.isSufficing {
+		return nearest
+	}
+	distance := func(i int) float64 { return math.Abs(float64(t.Past[i]) - p.usual) }
+	for i := range t.Past {
+		if nearest < 0 || distance(i) < distance(nearest) {
+			nearest = i
+		}
+	}
+	return nearest
 }
 
 // figures returns page views an hour, whatever the length of the span.
@@ -110,7 +126,7 @@ func NoHits(s Silence) Finding {
 	}
 
 	p := pastOf(s.Past)
-	found := Finding{Unsure, model.AlertFigures{Usual: int64(math.Round(p.usual)), Since: s.Last}}
+	found := Finding{Reading: Unsure, Figures: model.AlertFigures{Usual: int64(math.Round(p.usual)), Since: s.Last}}
 	if p.isSufficing && p.lower >= leastHits {
 		found.Reading = Unusual
 	}

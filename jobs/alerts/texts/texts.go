@@ -15,10 +15,11 @@ import (
 // Text is the text of a message. Its values can have any characters that a site's visitors chose,
 // except controls and line breaks.
 type Text struct {
-	Title string
-	Lines []string
-	Open  string // text of the link to Path
-	Path  string // of the console's page
+	Title  string
+	Lines  []string
+	Change string // why a figure is different, which is also one of Lines; may be ""
+	Open   string // text of the link to Path
+	Path   string // of the console's page
 }
 
 // words are the texts of one language. %[1]s is the site or sitekey, %[2]s the subject.
@@ -29,6 +30,8 @@ type words struct {
 	over, both, began, ended, open, captcha, installation string
 
 	visitors, visits, pageviews, before, pages, sources, direct string
+
+	change *changeWords
 }
 
 // englishTraffic is the line of spikes and of drops.
@@ -104,7 +107,7 @@ var languages = map[model.Language]*words{
 		over: "Over: ", both: "Began and ended: ", began: "Began", ended: "Ended", open: "Open Tallygate",
 		captcha: "the captcha", installation: "the installation",
 		visitors: "Visitors", visits: "Visits", pageviews: "Page views", before: "before", pages: "Pages", sources: "Sources",
-		direct: "Direct",
+		direct: "Direct", change: englishChange,
 	},
 	model.German: {
 		titles: map[string]string{
@@ -168,7 +171,7 @@ var languages = map[model.Language]*words{
 		over: "Vorbei: ", both: "Begonnen und beendet: ", began: "Begonnen", ended: "Beendet", open: "Tallygate öffnen",
 		captcha: "dem Captcha", installation: "der Installation",
 		visitors: "Besucher", visits: "Besuche", pageviews: "Seitenaufrufe", before: "zuvor", pages: "Seiten", sources: "Quellen",
-		direct: "Direkt",
+		direct: "Direkt", change: germanChange,
 	},
 }
 
@@ -198,6 +201,10 @@ func Of(language model.Language, event string, phase model.AlertPhase, data *mod
 		t.Lines = append(t.Lines, w.summary(l, data)...)
 	case data.From != "":
 		t.Lines = append(t.Lines, l.Day(data.From))
+	}
+
+	if t.Change = w.change.line(l, data.Figures.Change); t.Change != "" {
+		t.Lines = append(t.Lines, t.Change)
 	}
 
 	switch phase {

@@ -92,6 +92,9 @@ func (l *Locale) Day(day string) string {
 	return fmt.Sprintf(l.day, l.weekdays[at.Weekday()], at.Day(), l.months[at.Month()-1], at.Year())
 }
 
+// MonthName returns the name of a month.
+func (l *Locale) MonthName(month time.Month) string { return l.months[month-1] }
+
 // Month formats YYYY-MM.
 func (l *Locale) Month(month string) string {
 	at, err := time.Parse("2006-01", month)

@@ -79,6 +79,10 @@ func StreamAlert(qw422016 *qt422016.Writer, part text.Part, v *text.View, d *out
 			qw422016.N().S(`
 
 `)
+			qw422016.N().S(t.Change)
+			qw422016.N().S(`
+
+`)
 			if len(d.Summary.Pages) > 0 {
 				qw422016.N().S(`
 Pages by visitors
