@@ -31,6 +31,7 @@ fragment one on ReportChange { names { by value } before after difference share 
 type changedVisit struct {
 	minute                                   int // of the day
 	channel, source, campaign, page, country string
+	language                                 string
 }
 
 // plan is a day without a planted change: three visits in each hour.
@@ -55,7 +56,7 @@ func rowsOfDay(on int, visits []changedVisit) segment.Rows {
 			VisitKey: key, StartedAt: at, Channel: v.channel, Client: model.Client{Country: v.country},
 			Campaign: model.Campaign{Source: v.source, Name: v.campaign},
 		})
-		rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(i + 1), Path: v.page, Width: model.UnknownWidth})
+		rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(i + 1), Path: v.page, Width: model.UnknownWidth, Language: v.language})
 	}
 	return rows
 }
@@ -167,10 +168,10 @@ func changesOf(t *testing.T, c *client, site string, metric changes.Metric) *ans
 	var breakdowns []string
 	for _, by := range metric.Dimensions() {
 		breakdowns = append(breakdowns, fmt.Sprintf(`%s: breakdown(by: %s, first: 100) {
-	nodes { value metrics { visits pageviews comparison { visits pageviews } } } }`, by, by))
+	nodes { value metrics { visits visitors pageviews comparison { visits visitors pageviews } } } }`, by, by))
 	}
 	got := c.query(`query($id: ID!) { site(id: $id) { `+changedDays+` {
-	totals { visits pageviews comparison { visits pageviews } } changes(metric: `+string(metric)+`, first: 20) { ...changed }
+	totals { visits visitors pageviews comparison { visits visitors pageviews } } changes(metric: `+string(metric)+`, first: 20) { ...changed }
 	`+strings.Join(breakdowns, " ")+` } } }`+changesFragment, "id", site).ok(t, "")
 
 	field, report := strings.ToLower(string(metric)), "site.report."
