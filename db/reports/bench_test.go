@@ -64,6 +64,31 @@ func BenchmarkBuildDay(b *testing.B) {
 	})
 }
 
+// putBusyDays stores the segments of days: single ones of the last month, and merged ones before.
+func (f *fixture) putBusyDays(first, last model.Day, pageviews func(model.Day) int) {
+	f.t.Helper()
+	put := func(g *segment.Segment, err error) {
+		f.t.Helper()
+		testkit.NoError(f.t, err)
+		testkit.NoError(f.t, f.reports.PutSegment(f.t.Context(), f.site.ID, g))
+	}
+
+	busy := oracle.NewBusy(1)
+	var month []*segment.Segment
+	for day := first; day <= last; day++ {
+		g, err := segment.Build(busy.Day(day, pageviews(day)))
+		if day.Start().Month() == last.Start().Month() || err != nil {
+			put(g, err)
+			continue
+		}
+		month = append(month, g)
+		if (day + 1).Start().Month() != day.Start().Month() {
+			put(segment.Merge(month))
+			month = nil
+		}
+	}
+}
+
 // BenchmarkReport reads and counts dashboards of 10 million page views a year over periods that end
 // within a month, with the single days of this month and merged ones before.
 func BenchmarkReport(b *testing.B) {
@@ -73,25 +98,7 @@ func BenchmarkReport(b *testing.B) {
 
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		f := newFixture(b, d, 1)
-		put := func(g *segment.Segment, err error) {
-			testkit.NoError(b, err)
-			testkit.NoError(b, f.reports.PutSegment(b.Context(), f.site.ID, g))
-		}
-
-		busy := oracle.NewBusy(1)
-		var month []*segment.Segment
-		for day := first; day <= last; day++ {
-			g, err := segment.Build(busy.Day(day, pageviews))
-			if day.Start().Month() == last.Start().Month() || err != nil {
-				put(g, err)
-				continue
-			}
-			month = append(month, g)
-			if (day + 1).Start().Month() != day.Start().Month() {
-				put(segment.Merge(month))
-				month = nil
-			}
-		}
+		f.putBusyDays(first, last, func(model.Day) int { return pageviews })
 
 		f.clock.now = (last + 1).Start()
 		for name, q := range dashboards(last) {
