@@ -428,6 +428,7 @@ func TestStacksAreRare(t *testing.T) {
 // retryAfter, and the log does not fill.
 func TestDatabaseUnavailable(t *testing.T) {
 	t.Parallel()
+	testkit.SkipLong(t, "a database that is away")
 	unavailable := func(t *testing.T, got *answer) {
 		t.Helper()
 		got.named("status").status(t, http.StatusOK).code(t, "UNAVAILABLE").retries(t, 5.0)

@@ -124,6 +124,7 @@ func killScore(t *testing.T, pid int) int {
 // /readyz of the data plane stays ready and names the child, and another child serves.
 func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
 	t.Parallel()
+	testkit.SkipLong(t, "faults of processes")
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
@@ -164,6 +165,7 @@ func TestHitsGoOnWithoutTheBackgroundProcess(t *testing.T) {
 // delay: its parent asks it once to stop.
 func TestDrainAfterACrash(t *testing.T) {
 	t.Parallel()
+	testkit.SkipLong(t, "faults of processes")
 
 	settings := settingsFor(t, "sqlite:")
 	settings["TALLYGATE_CONTROL_ADDR"] = dbtest.FreeAddress(t)

@@ -115,6 +115,7 @@ func fill(t *testing.T, name string) {
 // TestReadyOnReadOnlyServer checks that a read-only PostgreSQL server is noticed.
 func TestReadyOnReadOnlyServer(t *testing.T) {
 	t.Parallel()
+	testkit.SkipLong(t, "faults of processes")
 
 	t.Run("postgres", func(t *testing.T) {
 		databaseURL := dbtest.PostgresURL(t)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // createKeyed creates a sitekey with an idempotency key, and returns its id and secret. It returns
@@ -96,6 +97,7 @@ func TestRepeatedCallsOfTwoProcesses(t *testing.T) {
 // call: there is one sitekey, whether the call was committed or not.
 func TestRepeatAfterAKill(t *testing.T) {
 	t.Parallel()
+	testkit.SkipLong(t, "faults of processes")
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		random := rand.New(rand.NewPCG(2026, 11))

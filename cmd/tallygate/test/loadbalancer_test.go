@@ -376,6 +376,7 @@ func callEachSite(t *testing.T, client *http.Client) {
 // once. HAProxy checks its nodes. nginx does not: it sends calls until a node refuses connections.
 func TestProxyRestartsLoseNothing(t *testing.T) {
 	t.Parallel()
+	testkit.SkipLong(t, "faults of processes")
 
 	for name, test := range map[string]struct {
 		browsers int
