@@ -29,6 +29,7 @@ var consoleFiles = map[string]*file{
 	"journeys.js":  builtFile("console/journeys.js", javascript),
 	"drilldown.js": builtFile("console/drilldown.js", javascript),
 	"timeline.js":  builtFile("console/timeline.js", javascript),
+	"why.js":       builtFile("console/why.js", javascript),
 	"site.js":      builtFile("console/site.js", javascript),
 	"settings.js":  builtFile("console/settings.js", javascript),
 	"captcha.js":   builtFile("console/captcha.js", javascript),

@@ -24,13 +24,13 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 	}
 
 	onDemand := []string{
-		"drilldown.js", "timeline.js", "journeys.js", "site.js", "settings.js", "captcha.js", "account.js", "operator.js", "provider.js",
-		"import.js", "alerts.js",
+		"drilldown.js", "timeline.js", "journeys.js", "why.js", "site.js", "settings.js", "captcha.js", "account.js", "operator.js",
+		"provider.js", "import.js", "alerts.js",
 	}
 	main := read("main.js")
 	for _, name := range slices.Concat(onDemand, []string{"de.js", "de-pages.js"}) {
 		loader, from := main, "main.js"
-		if name == "journeys.js" {
+		if name == "journeys.js" || name == "why.js" {
 			loader, from = read("drilldown.js"), "drilldown.js"
 		}
 		if address := `import("./` + name + `")`; !strings.Contains(loader, address) {

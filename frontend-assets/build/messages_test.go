@@ -14,7 +14,7 @@ import (
 // loaded when they run.
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
-	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"},
+	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "why": {"en", "why"},
 	"provider": {"en", "provider", "parts"},
 	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"},
 	"parts": {"en", "parts", "deliveries", "menu", "progress"},
@@ -53,8 +53,8 @@ func TestMessages(t *testing.T) {
 
 	files := make(map[string]string)
 	for _, name := range []string{
-		"en", "drilldown", "timeline", "journeys", "zip", "site", "settings", "captcha", "account", "operator", "provider", "import", "alerts",
-		"deliveries", "menu", "parts", "progress",
+		"en", "drilldown", "timeline", "journeys", "why", "zip", "site", "settings", "captcha", "account", "operator", "provider", "import",
+		"alerts", "deliveries", "menu", "parts", "progress",
 	} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {

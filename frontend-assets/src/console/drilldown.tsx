@@ -11,6 +11,7 @@ addMessages({ ...messages, ...progress });
 naming.of = hostText;
 naming.event = (name) => eventName(name) || name;
 
+export { Below } from './drilldown/below';
 export { AsTable } from './drilldown/charttable';
 export { asOf, Changes } from './drilldown/changes';
 export { FilterDialog, Segments } from './drilldown/dialogs';
@@ -19,7 +20,7 @@ export { EventsTab, Following } from './drilldown/following';
 export { EventLabel } from './drilldown/eventlabel';
 export { Hours } from './drilldown/hours';
 export { Icon } from './drilldown/icon';
-export { Hints, Imported } from './drilldown/imported';
+export { Hints } from './drilldown/imported';
 export { Notices } from './drilldown/notices';
 export { Revenue } from './drilldown/revenue';
 export { WholeTable } from './drilldown/table';

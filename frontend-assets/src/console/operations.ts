@@ -19,6 +19,10 @@ export type CaptchaPlan = 'FREE' | 'PRO_100K' | 'PRO_250K' | 'PRO_500K' | 'PRO_1
 
 export type CaptchaStanding = 'WITHIN_QUOTA' | 'IN_RESERVE' | 'EXHAUSTED';
 
+export type ChangeCircumstanceKind = 'NO_HITS' | 'REFUSED_CALLS' | 'BOTS' | 'IGNORED_CALLS' | 'SETTING' | 'IMPORT' | 'ANNOTATION' | 'FAILED_WEBHOOK';
+
+export type ChangeMetric = 'VISITS' | 'PAGEVIEWS' | 'VISITORS' | 'CONVERSIONS' | 'REVENUE';
+
 export type DeliveryKind = 'CONVERSION' | 'DAILY_EXPORT' | 'TEST';
 
 export type DeliveryState = 'PENDING' | 'WAITING' | 'DELIVERED' | 'FAILED';
@@ -191,6 +195,26 @@ export type DeleteSitekeyInput = {
   confirm?: string | null;
 };
 
+export type ReportPeriod = {
+  preset?: ReportPreset | null;
+  from?: string | null;
+  to?: string | null;
+};
+
+export type ReportFilterInput = {
+  dimension: ReportDimension;
+  property?: string | null;
+  event?: string | null;
+  operator?: ReportOperator;
+  values: string[];
+};
+
+export type ReportComparison = {
+  kind?: ReportComparisonKind | null;
+  from?: string | null;
+  matchDayOfWeek?: boolean;
+};
+
 export type StartImportInput = {
   siteId: string;
   source: ImportSource;
@@ -212,20 +236,6 @@ export type CancelImportInput = {
 
 export type UndoImportInput = {
   importId: string;
-};
-
-export type ReportPeriod = {
-  preset?: ReportPreset | null;
-  from?: string | null;
-  to?: string | null;
-};
-
-export type ReportFilterInput = {
-  dimension: ReportDimension;
-  property?: string | null;
-  event?: string | null;
-  operator?: ReportOperator;
-  values: string[];
 };
 
 export type JourneyStartInput = {
@@ -394,12 +404,6 @@ export type VerifyProviderDomainInput = {
 export type DeleteAccountProviderInput = {
   accountId?: string | null;
   password: string;
-};
-
-export type ReportComparison = {
-  kind?: ReportComparisonKind | null;
-  from?: string | null;
-  matchDayOfWeek?: boolean;
 };
 
 export type SetReportViewInput = {
@@ -806,6 +810,42 @@ export type PolicyFields = {
 };
 const policyFieldsText =
   'fragment PolicyFields on CaptchaPolicy{baseSeconds baseHashes isBaseDefault maxSeconds maxHashes isMaxDefault freeChallenges automation strict attackMode exemptNetworks}';
+
+export type CausesReport = {
+  changes: {
+    whole: CauseFields;
+    dimensions: {
+      by: ReportDimension;
+      values: CauseFields[];
+      rest: CauseFields;
+    }[];
+    chain: CauseFields[] | null;
+    circumstances: ({
+      kind: ChangeCircumstanceKind;
+      from: string;
+      to: string;
+      name: string | null;
+      text: string | null;
+      before: number | null;
+      after: number | null;
+    })[];
+  } | null;
+};
+const causesReportText =
+  'fragment CausesReport on Report{changes(metric:$metric,first:3){whole{... CauseFields}dimensions{by values{... CauseFields}rest{... CauseFields}}chain{... CauseFields}circumstances{kind from to name text before after}}}';
+
+export type CauseFields = {
+  names: {
+    by: ReportDimension;
+    value: string;
+  }[];
+  before: string;
+  after: string;
+  difference: string;
+  share: number | null;
+};
+const causeFieldsText =
+  'fragment CauseFields on ReportChange{names{by value}before after difference share}';
 
 export type ImportJobFields = {
   id: string;
@@ -1866,6 +1906,24 @@ export type DeleteSitekeyData = {
 };
 export const deleteSitekey = /* @__PURE__ */ operation<{ input: DeleteSitekeyInput }, DeleteSitekeyData>(
   'mutation DeleteSitekey($input:DeleteSitekeyInput!){deleteSitekey(input:$input){sitekey{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type CausesData = {
+  site: {
+    report: CausesReport | null;
+  } | null;
+};
+export const causes = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; metric: ChangeMetric }, CausesData>(
+  'query Causes($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$metric:ChangeMetric!){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... CausesReport}}}', causesReportText, causeFieldsText,
+);
+
+export type SharedCausesData = {
+  sharedSite: {
+    report: CausesReport | null;
+  } | null;
+};
+export const sharedCauses = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; metric: ChangeMetric }, SharedCausesData>(
+  'query SharedCauses($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$metric:ChangeMetric!){sharedSite{report(period:$period,filters:$filters,compare:$compare){... CausesReport}}}', causesReportText, causeFieldsText,
 );
 
 export type ImportPageData = {

@@ -1,4 +1,5 @@
 // The dialogs that choose filters and segments.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
@@ -12,17 +13,9 @@ import { coded, filterLabel, isPlain, noneText, oneText, valueText } from '../co
 import { addressOf, type Filter, selectionOf, type View, withFilter } from '../core/view';
 import { leave, useBack } from '../parts/back';
 import { countryCode, languageCode } from '../parts/countries';
+import { Options } from '../parts/ranks';
 import { typed } from '../parts/typed';
-import {
-  createSegment,
-  panel,
-  propertyNames,
-  segments,
-  sharedPanel,
-  sharedPropertyNames,
-  type ReportDimension,
-  type ReportOperator,
-} from '../operations';
+import { createSegment, panel, propertyNames, segments, sharedPanel, sharedPropertyNames, type ReportDimension, type ReportOperator } from '../operations';
 
 interface Props {
   id: string;
@@ -31,31 +24,10 @@ interface Props {
 }
 
 /** filterable lists the dimensions that a filter can have, as an owner looks for them. */
-const filterable: readonly ReportDimension[] = [
-  'PAGE',
-  'ENTRY_PAGE',
-  'EXIT_PAGE',
-  'HOSTNAME',
-  'CHANNEL',
-  'SOURCE_GROUP',
-  'SOURCE_NAME',
-  'SOURCE',
-  'REFERRER',
-  'UTM_CAMPAIGN',
-  'UTM_SOURCE',
-  'UTM_MEDIUM',
-  'UTM_CONTENT',
-  'UTM_TERM',
-  'AD_PLATFORM',
-  'COUNTRY',
-  'BROWSER',
-  'SYSTEM',
-  'DEVICE',
-  'LANGUAGE',
-  'SCREEN_WIDTH',
-  'EVENT',
-  'PROPERTY',
-];
+const filterable = (
+  'PAGE ENTRY_PAGE EXIT_PAGE HOSTNAME CHANNEL SOURCE_GROUP SOURCE_NAME SOURCE REFERRER UTM_CAMPAIGN UTM_SOURCE UTM_MEDIUM UTM_CONTENT ' +
+  'UTM_TERM AD_PLATFORM COUNTRY BROWSER SYSTEM DEVICE LANGUAGE SCREEN_WIDTH EVENT PROPERTY'
+).split(' ') as ReportDimension[];
 
 const operators: ReportOperator[] = ['IS', 'IS_NOT', 'CONTAINS', 'CONTAINS_NOT', 'MATCHES', 'MATCHES_NOT'];
 const listed = 50; // values that the dialog offers
@@ -66,9 +38,6 @@ export function FilterDialog({ id, view, onClose }: Props) {
   const [operator, setOperator] = useState<string>('IS');
   const [property, setProperty] = useState('');
   const [event, setEvent] = useState('');
-  const ids = useId();
-  const first = useRef<HTMLSelectElement>(null);
-  useEffect(() => first.current!.focus(), []);
   useBack(onClose);
 
   const isProperty = dimension === 'PROPERTY';
@@ -108,40 +77,21 @@ export function FilterDialog({ id, view, onClose }: Props) {
     return [];
   };
 
+  const text = (name: string): string => t(`operator.${name}` as TextKey);
+  const none = ['IS', 'IS_NOT'].map((name): [string, string] => [name + '_NONE', `${text(name)} ${noneText(dimension)}`]);
+  const options = [...operators.map((name): [string, string] => [name, text(name)]), ...none];
   return (
     <Dialog title={t('filter.title')} onClose={onClose}>
       <Form submit={t('filter.add')} onSubmit={add} disabled={isProperty && !property}>
-        <div class="field">
-          <label for={ids + 'd'}>{t('filter.dimension')}</label>
-          <select
-            ref={first}
-            id={ids + 'd'}
-            value={dimension}
-            onChange={(e) => setDimension(e.currentTarget.value as ReportDimension)}
-          >
-            {filterable.filter((name) => id || name !== 'PROPERTY' || !link.hidesRevenue).map((name) => (
-              <option key={name} value={name}>
-                {oneText(name)}
-              </option>
-            ))}
-          </select>
-        </div>
+        <Choose
+          first
+          label={t('filter.dimension')}
+          value={dimension}
+          options={filterable.filter((name) => id || name !== 'PROPERTY' || !link.hidesRevenue).map((name) => [name, oneText(name)])}
+          choose={(name) => setDimension(name as ReportDimension)}
+        />
         {isProperty && <Names {...{ id, view, property, setProperty, event, setEvent }} />}
-        <div class="field">
-          <label for={ids + 'o'}>{t('filter.operator')}</label>
-          <select id={ids + 'o'} value={operator} onChange={(e) => setOperator(e.currentTarget.value)}>
-            {operators.map((name) => (
-              <option key={name} value={name}>
-                {t(`operator.${name}` as TextKey)}
-              </option>
-            ))}
-            {['IS', 'IS_NOT'].map((name) => (
-              <option key={name} value={name + '_NONE'}>
-                {t(`operator.${name}` as TextKey)} {noneText(dimension)}
-              </option>
-            ))}
-          </select>
-        </div>
+        <Choose label={t('filter.operator')} value={operator} options={options} choose={setOperator} />
         {!isNone && (
           <TextArea
             name="values"
@@ -156,6 +106,30 @@ export function FilterDialog({ id, view, onClose }: Props) {
       )}
     </Dialog>
   );
+}
+
+/** Choose is a field of a choice. The first one of a dialog has the focus. */
+function Choose(props: { label: string; value: string; options: [string, string][]; choose(value: string): void; first?: boolean }) {
+  const id = useId();
+  const select = useRef<HTMLSelectElement>(null);
+  useEffect(() => {
+    if (props.first) select.current!.focus();
+  }, []);
+  return (
+    <div class="field">
+      <label for={id}>{props.label}</label>
+      <select ref={select} id={id} value={props.value} onChange={(e) => props.choose(e.currentTarget.value)}><Options of={props.options} /></select>
+    </div>
+  );
+}
+
+/** Leaving is a link that shows another address in place of the dialog. */
+function Leaving({ to, onClose, children }: { to: string; onClose(): void; children: ComponentChildren }) {
+  const onClick = (e: MouseEvent): void => {
+    e.preventDefault();
+    leave(to, onClose);
+  };
+  return <a href={to} onClick={onClick}>{children}</a>;
 }
 
 /** listOf returns the variables that read the most frequent values of a dimension or property. */
@@ -181,35 +155,20 @@ function Names(props: {
   setEvent(name: string): void;
 }) {
   const { id, view, property, event } = props;
-  const ids = useId();
   const { period, filters } = selectionOf(view);
   const variables = { period, filters, event: event || null };
   const names = useQuery(reading(id, propertyNames, sharedPropertyNames), variables, true);
   const events = useQuery(reading(id, panel, sharedPanel), listOf(view, { dimension: 'EVENT' }));
 
   const list = names.data?.report?.propertyNames;
+  const carrying = (events.data?.report?.breakdown?.edges ?? []).map(({ node: { value } }): [string, string] => [value, valueText('EVENT', value)]);
   useEffect(() => {
     if (list && !list.some(({ name }) => name === property)) props.setProperty(list[0]?.name ?? '');
   }, [list]);
   return (
     <>
-      <div class="field">
-        <label for={ids + 'e'}>{t('filter.event')}</label>
-        <select id={ids + 'e'} value={event} onChange={(e) => props.setEvent(e.currentTarget.value)}>
-          <option value="">{t('filter.anyEvent')}</option>
-          {events.data?.report?.breakdown?.edges.map(({ node: { value } }) => (
-            <option key={value} value={value}>
-              {valueText('EVENT', value)}
-            </option>
-          ))}
-        </select>
-      </div>
-      <div class="field">
-        <label for={ids + 'p'}>{t('filter.property')}</label>
-        <select id={ids + 'p'} value={property} onChange={(e) => props.setProperty(e.currentTarget.value)}>
-          {list?.map(({ name }) => <option key={name}>{name}</option>)}
-        </select>
-      </div>
+      <Choose label={t('filter.event')} value={event} options={[['', t('filter.anyEvent')], ...carrying]} choose={props.setEvent} />
+      <Choose label={t('filter.property')} value={property} options={(list ?? []).map(({ name }) => [name, name])} choose={props.setProperty} />
       {list?.length === 0 && <p class="hint">{t('property.none')}</p>}
     </>
   );
@@ -226,15 +185,9 @@ function Frequent({ id, view, onClose, of }: Props & { of: Omit<Filter, 'operato
       <ul class="chips offered">
         {rows.map(({ node: { value } }) => (
           <li key={value}>
-            <a
-              href={addressOf(view, { filters: withFilter(view.filters, { ...of, operator: 'IS', values: [value] }) })}
-              onClick={(e) => {
-                e.preventDefault();
-                leave(e.currentTarget.href, onClose);
-              }}
-            >
+            <Leaving to={addressOf(view, { filters: withFilter(view.filters, { ...of, operator: 'IS', values: [value] }) })} onClose={onClose}>
               {valueText(of.dimension, value)}
-            </a>
+            </Leaving>
           </li>
         ))}
       </ul>
@@ -279,27 +232,15 @@ export function Segments({ id, view, onClose }: Props) {
       {list?.length === 0 && <p class="none">{t('segment.none')}</p>}
       <ul class="rows">
         {list?.map((segment) => {
-          const filters: Filter[] = segment.filters.map(({ property, event, ...rest }) => ({
-            ...rest,
-            ...(property && { property }),
-            ...(event && { event }),
-          }));
+          const filters = segment.filters.map(({ property, event, ...rest }): Filter => ({ ...rest, ...(property && { property }), ...(event && { event }) }));
           return (
             <li key={segment.id}>
               <span>
-                <a
-                  href={addressOf(view, { filters: joined(own(view), filters), segment: segment.name, inSegment: filters.length })}
-                  onClick={(e) => {
-                    e.preventDefault();
-                    leave(e.currentTarget.href, onClose);
-                  }}
-                >
+                <Leaving to={addressOf(view, { filters: joined(own(view), filters), segment: segment.name, inSegment: filters.length })} onClose={onClose}>
                   {segment.name}
-                </a>
+                </Leaving>
                 <br />
-                <span class="hint">
-                  {filters.map((f) => Object.values(filterLabel(f)).join(' ')).join(' · ')}
-                </span>
+                <span class="hint">{filters.map((f) => Object.values(filterLabel(f)).join(' ')).join(' · ')}</span>
               </span>
             </li>
           );

@@ -5,22 +5,14 @@ import { useQuery } from '../core/data';
 import { Field, Form } from '../core/form';
 import { decoded, exact, percent } from '../core/format';
 import { t } from '../core/language';
-import { Change } from '../core/metrics';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { share } from '../core/ui';
 import { addressOf, type Filter, selectionOf, type View, withFilter } from '../core/view';
 import { money } from '../parts/format';
-import {
-  createSegment,
-  goals,
-  pageGoal,
-  segments,
-  sharedGoals,
-  type GoalRevenue,
-  type SegmentsData,
-} from '../operations';
+import { createSegment, goals, pageGoal, segments, sharedGoals, type GoalRevenue, type SegmentsData } from '../operations';
+import { Compared, Figure, Head, pending, valueFilter } from '../parts/ranks';
 import { mostFilters } from './dialogs';
 import { EventLabel } from './eventlabel';
 import { typed } from '../parts/typed';
@@ -44,40 +36,26 @@ export function Goals({ id, view }: { id: string; view: View }) {
   const rows = report.breakdown?.edges.map(({ node }) => node) ?? [];
   const events = rows.filter(({ metrics }) => metrics.conversions > 0);
   // A purchase is a key event of each site, also of one that sells nothing.
-  const missed = saved.data.keyEvents.filter((name) => name !== 'purchase' && !rows.some(({ value }) => value === name));
+  const missed = saved.data.keyEvents
+    .filter((name) => name !== 'purchase' && !rows.some(({ value }) => value === name))
+    .map((value) => ({ value, metrics: { visitors: 0, events: 0, revenue: [], comparison: null } }));
   const pages = view.filters.length < mostFilters ? saved.data.segments.filter(isPageGoal) : [];
   const all = report.totals.visitors;
   return (
     <div class="later" aria-busy={query.busy}>
       {events[0] || missed[0] || pages[0] ? (
         <div role="table" class="goals" aria-label={t('dimension.GOAL')}>
-          <p class="head" role="row">
-            <span role="columnheader">{t('goal.goal')}</span>
-            <span role="columnheader">{t('metric.visitors')}</span>
-            <span role="columnheader">{t('goal.total')}</span>
-            <span role="columnheader">{t('goal.rate')}</span>
-          </p>
+          <Head names={[t('goal.goal'), t('metric.visitors'), t('goal.total'), t('goal.rate')]} />
           <div class="ranks" role="rowgroup">
-            {events.map(({ value, metrics }) => (
+            {[...events, ...missed].map(({ value, metrics }) => (
               <Goal
                 key={value}
                 view={view}
-                filters={withFilter(view.filters, { dimension: 'EVENT', operator: 'IS', values: [value] })}
+                filters={withFilter(view.filters, valueFilter('EVENT', value))}
                 figures={{ ...metrics, total: metrics.events, before: metrics.comparison?.visitors }}
                 all={all}
               >
                 <EventLabel name={value} isKey />
-              </Goal>
-            ))}
-            {missed.map((name) => (
-              <Goal
-                key={name}
-                view={view}
-                filters={withFilter(view.filters, { dimension: 'EVENT', operator: 'IS', values: [name] })}
-                figures={{ visitors: 0, total: 0, revenue: [], before: undefined }}
-                all={all}
-              >
-                <EventLabel name={name} isKey />
               </Goal>
             ))}
             {pages.slice(0, mostPageGoals).map((segment) => (
@@ -119,23 +97,9 @@ function Goal(props: { view: View; filters: Filter[]; figures: Figures; all: num
       <span role="rowheader">
         <a href={addressOf(view, { filters: props.filters })}>{props.children}</a>
       </span>
-      <span role="cell" class="figure">
-        {exact(figures.visitors)}
-        {figures.before !== undefined && (
-          <>
-            {' '}
-            <span class="delta">
-              <Change now={figures.visitors} before={figures.before} />
-            </span>
-          </>
-        )}
-      </span>
-      <span role="cell" class="figure">
-        {figures.total === null ? '–' : exact(figures.total)}
-      </span>
-      <span role="cell" class="figure">
-        {all ? percent((100 * figures.visitors) / all) : '–'}
-      </span>
+      <Compared now={figures.visitors} before={figures.before} />
+      <Figure>{figures.total === null ? '–' : exact(figures.total)}</Figure>
+      <Figure>{all ? percent((100 * figures.visitors) / all) : '–'}</Figure>
       {figures.revenue[0] && (
         <span role="cell" class="revenue hint">
           {t('goal.revenue', { amounts: figures.revenue.map((r) => money(r.net, r.currency)).join(' · ') })}
@@ -156,7 +120,7 @@ function PageGoal({ id, view, segment, all }: { id: string; view: View; segment:
   const query = useQuery(pageGoal, { id, period, compare, filters, search }, true);
 
   const report = query.data?.site?.report;
-  if (query.error || query.part) return <Failed failure={(query.error ?? query.part)!} retry={query.reload} />;
+  if (query.error || query.part) return pending(query);
   if (!report) return null;
 
   const { totals, breakdown } = report;

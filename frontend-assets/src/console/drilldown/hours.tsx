@@ -6,6 +6,7 @@ import { share } from '../core/ui';
 import { dimensionText, valueText } from '../core/values';
 import { addressOf, type View, withFilter } from '../core/view';
 import type { PanelRows } from '../operations';
+import { Figure, Head, valueFilter } from '../parts/ranks';
 
 type Row = PanelRows['edges'][number]['node'];
 
@@ -17,22 +18,19 @@ export function Hours({ view, list }: { view: View; list: Row[] }) {
   const name = dimensionText(dimension);
   return (
     <div role="table" class="hours" aria-label={name}>
-      <p class="sr" role="row">
-        <span role="columnheader">{name}</span>
-        <span role="columnheader">{t('metric.visitors')}</span>
-      </p>
+      <Head names={[name, t('metric.visitors')]} hidden />
       <div class="strip" role="rowgroup">
         {list.map(({ value, onlyImported, metrics: { visitors, comparison } }) => {
           const text = valueText(dimension, value);
-          const filters = withFilter(view.filters, { dimension, operator: 'IS', values: [value] });
+          const filters = withFilter(view.filters, valueFilter(dimension, value));
           return (
             <div key={value} role="row" style={share(visitors, most)} data-hour={Number(value)}>
               <span role="rowheader">
                 {onlyImported ? text : <a href={addressOf(view, { filters })} title={t('filter.by', { value: text })}>{text}</a>}
               </span>
-              <span role="cell" class="figure">
+              <Figure>
                 {exact(visitors)} {comparison && <Change now={visitors} before={comparison.visitors} />}
-              </span>
+              </Figure>
             </div>
           );
         })}

@@ -4,11 +4,11 @@ import { useQuery } from '../core/data';
 import { exact } from '../core/format';
 import { locale, t } from '../core/language';
 import { reading } from '../core/source';
-import { Failed, Loading } from '../core/states';
 import { Table } from '../core/ui';
 import { valueText } from '../core/values';
 import { selectionOf, type View } from '../core/view';
 import { propertyNumbers, sharedPropertyNumbers } from '../operations';
+import { Facts, pending } from '../parts/ranks';
 
 /** figure writes a number. Small numbers, such as a layout shift of 0.0123, keep four digits. */
 function figure(n: number | null): string {
@@ -30,11 +30,10 @@ export function Numbers(props: { id: string; view: View; property: string; event
   const { period, filters } = selectionOf(view);
   const query = useQuery(reading(id, propertyNumbers, sharedPropertyNumbers), { period, filters, event: event || null, property }, true);
 
-  const failure = query.error ?? query.part;
-  if (failure) return <Failed failure={failure} retry={query.reload} />;
-  if (!query.data) return <Loading />;
+  const wait = pending(query);
+  if (wait) return wait;
 
-  const numbers = query.data.report?.numbers;
+  const numbers = query.data!.report?.numbers;
   const totals = numbers?.totals;
   if (!totals?.numbers) return <>{props.values}</>;
 
@@ -52,12 +51,7 @@ export function Numbers(props: { id: string; view: View; property: string; event
   return (
     <>
       <dl class="facts even">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
+        <Facts facts={facts} />
       </dl>
       {totals.unknown > 0 && <p class="hint">{t('numbers.unknown', { n: totals.unknown })}</p>}
       {pages[0] && (

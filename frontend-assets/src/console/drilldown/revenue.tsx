@@ -5,19 +5,12 @@ import { exact } from '../core/format';
 import { locale, t } from '../core/language';
 import { Change } from '../core/metrics';
 import { reading } from '../core/source';
-import { Failed, Loading } from '../core/states';
 import { share, Table } from '../core/ui';
 import { coded, dimensionText, isPlain, isSource, valueText } from '../core/values';
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
 import { money } from '../parts/format';
-import {
-  revenueFigures,
-  sharedRevenueFigures,
-  type ReportDimension,
-  type ReportFields,
-  type RevenueFields,
-  type RevenueReport,
-} from '../operations';
+import { revenueFigures, sharedRevenueFigures, type ReportDimension, type ReportFields, type RevenueFields, type RevenueReport } from '../operations';
+import { Facts as Others, Figure, Head, pending, valueFilter } from '../parts/ranks';
 import { Icon } from './icon';
 
 /** listed is the number of values that the panel shows. */
@@ -31,7 +24,6 @@ export function Revenue(props: { id: string; view: View; report: ReportFields; t
   const query = useQuery(reading(id, revenueFigures, sharedRevenueFigures), { period, filters, by }, true);
 
   const { revenue, comparison } = report.totals;
-  const failure = query.error ?? query.part;
   const found = query.data?.report;
   return (
     <section class="card panel whole-row" aria-label={t('panel.revenue')}>
@@ -43,17 +35,13 @@ export function Revenue(props: { id: string; view: View; report: ReportFields; t
         </div>
       ))}
       {tabs}
-      {failure ? (
-        <Failed failure={failure} retry={query.reload} />
-      ) : !found ? (
-        <Loading />
-      ) : (
+      {pending(query) ?? (found && (
         <div class="later" aria-busy={query.busy}>
           {revenue.map(({ currency }) => (
             <Shares key={currency} view={view} by={by} found={found} currency={currency} named={revenue.length > 1} />
           ))}
         </div>
-      )}
+      ))}
     </section>
   );
 }
@@ -81,12 +69,7 @@ function Facts({ r, before }: { r: RevenueFields; before: RevenueFields | undefi
           {before && <Change now={Number(r.net)} before={Number(before.net)} />}
         </dd>
       </div>
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
+      <Others facts={facts} />
     </dl>
   );
 }
@@ -168,31 +151,20 @@ function Shares(props: { view: View; by: ReportDimension; found: RevenueReport; 
   return (
     <>
       <div role="table" class="shares" aria-label={name}>
-        <p class="head" role="row">
-          <span role="columnheader">{name}</span>
-          <span role="columnheader">{t('revenue.purchases')}</span>
-          <span role="columnheader">{t('revenue.refunded')}</span>
-          <span role="columnheader">{t('revenue.netShort')}</span>
-        </p>
+        <Head names={[name, t('revenue.purchases'), t('revenue.refunded'), t('revenue.netShort')]} />
         <div class={by in coded ? 'ranks coded' : 'ranks'} role="rowgroup">
           {rows.slice(0, listed).map((row) => {
             const text = valueText(by, row.value);
-            const filters = withFilter(view.filters, { dimension: by, operator: 'IS', values: [row.value] });
+            const filters = withFilter(view.filters, valueFilter(by, row.value));
             return (
               <div key={row.value} role="row" style={share(Math.max(Number(row.r.net), 0), most)}>
                 <span role="rowheader" title={text === row.value ? undefined : row.value}>
                   {isSource(by) && <Icon source={row.value} />}
                   {isPlain(by, row) ? <span>{text}</span> : <a href={addressOf(view, { filters })}>{text}</a>}
                 </span>
-                <span role="cell" class="figure">
-                  {exact(row.r.purchases)}
-                </span>
-                <span role="cell" class="figure">
-                  {Number(row.r.refunded) ? money(row.r.refunded, currency) : '–'}
-                </span>
-                <span role="cell" class="figure">
-                  {money(row.r.net, currency)}
-                </span>
+                <Figure>{exact(row.r.purchases)}</Figure>
+                <Figure>{Number(row.r.refunded) ? money(row.r.refunded, currency) : '–'}</Figure>
+                <Figure>{money(row.r.net, currency)}</Figure>
               </div>
             );
           })}

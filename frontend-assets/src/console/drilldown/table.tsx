@@ -12,13 +12,9 @@ import { coded, dimensionText, isPlain, isSource, isTime, valueText } from '../c
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
+import { valueFilter } from '../parts/ranks';
 import { save } from '../parts/save';
-import {
-  rows as readRows,
-  sharedRows,
-  type OrderDirection,
-  type ReportDimension,
-} from '../operations';
+import { rows as readRows, sharedRows, type OrderDirection, type ReportDimension } from '../operations';
 import { type Column, columnsOf, type Connection, cellsOf, enumOf, type Row } from './columns';
 import { csv } from './csv';
 import { EventLabel } from './eventlabel';
@@ -245,14 +241,7 @@ function Head({ column, order, setOrder }: { column: Column; order: Order | unde
 function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View }) {
   const dimension = view.all as ReportDimension;
   const { property, event } = view;
-  const filter = {
-    dimension,
-    ...(property && { property }),
-    ...(event && { event }),
-    operator: 'IS' as const,
-    values: [row.value],
-  };
-  const filters = withFilter(view.filters, filter);
+  const filters = withFilter(view.filters, valueFilter(dimension, row.value, property, event));
   const text = valueText(dimension, row.value);
   const label = dimension === 'EVENT' ? <EventLabel name={row.value} isKey={row.metrics.conversions > 0} /> : text;
   const address = addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' });

@@ -3,9 +3,9 @@ import { useQuery } from '../core/data';
 import { exact, percent, utcDay } from '../core/format';
 import { t } from '../core/language';
 import { reading } from '../core/source';
-import { Failed, Loading } from '../core/states';
 import { selectionOf, type View } from '../core/view';
 import { cohorts, sharedCohorts, type CohortsReport } from '../operations';
+import { pending } from '../parts/ranks';
 
 type Week = NonNullable<CohortsReport['cohorts']>['weeks'][number];
 type Return = Week['returned'][number];
@@ -16,10 +16,10 @@ export function Cohorts({ id, view }: { id: string; view: View }) {
   const query = useQuery(reading(id, cohorts, sharedCohorts), { period, filters }, true);
   const failure = query.error ?? query.part;
   if (failure?.code === 'INVALID_ARGUMENT') return <p class="none">{t('cohort.tooLong')}</p>;
-  if (failure) return <Failed failure={failure} retry={query.reload} />;
-  if (!query.data) return <Loading />;
+  const wait = pending(query);
+  if (wait) return wait;
 
-  const found = query.data.report?.cohorts;
+  const found = query.data!.report?.cohorts;
   if (!found)
     return (
       <p class="none">
@@ -42,13 +42,9 @@ export function Cohorts({ id, view }: { id: string; view: View }) {
           <thead>
             <tr>
               <th scope="col">{t('cohort.week')}</th>
-              <th scope="col" class="number">
-                {t('cohort.users')}
-              </th>
+              <th scope="col" class="number">{t('cohort.users')}</th>
               {Array.from({ length: columns }, (_, i) => (
-                <th key={i} scope="col" class="number">
-                  {t('cohort.later', { n: i + 1 })}
-                </th>
+                <th key={i} scope="col" class="number">{t('cohort.later', { n: i + 1 })}</th>
               ))}
             </tr>
           </thead>
@@ -59,9 +55,7 @@ export function Cohorts({ id, view }: { id: string; view: View }) {
                 <td class="number" data-label={t('cohort.users')}>
                   {week.users === null ? t('cohort.small') : exact(week.users)}
                 </td>
-                {Array.from({ length: columns }, (_, i) => (
-                  <Cell key={i} week={week.returned[i]} />
-                ))}
+                {Array.from({ length: columns }, (_, i) => <Cell key={i} week={week.returned[i]} />)}
               </tr>
             ))}
           </tbody>
@@ -79,12 +73,7 @@ function Cell({ week }: { week: Return | undefined }) {
   if (!week) return <td />;
 
   const label = t('cohort.later', { n: week.week });
-  if (week.users === null)
-    return (
-      <td class="number" data-label={label}>
-        {t('cohort.small')}
-      </td>
-    );
+  if (week.users === null) return <td class="number" data-label={label}>{t('cohort.small')}</td>;
   return (
     <td class="number shade" data-label={label} style={{ '--shade': `${0.35 * (week.rate ?? 0)}%` }}>
       {week.rate === null ? (

@@ -6,22 +6,14 @@ import { decoded, exact, percent } from '../core/format';
 import { t } from '../core/language';
 import { go } from '../core/router';
 import { reading } from '../core/source';
-import { Failed, Loading } from '../core/states';
+import { Loading } from '../core/states';
 import { share } from '../core/ui';
 import { dimensionText, naming } from '../core/values';
 import { addressOf, selectionOf, type View } from '../core/view';
+import { Figure, Head, pending } from '../parts/ranks';
 import { sentPath } from '../parts/typed';
-import {
-  journey,
-  journeyStarts,
-  sharedJourney,
-  sharedJourneyStarts,
-  type JourneyDirection,
-  type JourneyReport,
-  type JourneyStartInput,
-  type JourneyStartsReport,
-  type JourneyStep,
-} from '../operations';
+import { journey, journeyStarts, sharedJourney, sharedJourneyStarts } from '../operations';
+import type { JourneyDirection, JourneyReport, JourneyStartInput, JourneyStartsReport, JourneyStep } from '../operations';
 
 type Tree = NonNullable<JourneyReport['journey']>;
 type Node = JourneyStep & { next?: Node[] };
@@ -74,10 +66,8 @@ function Steps({ id, view, direction }: { id: string; view: View; direction: Jou
   );
   const failure = query.error ?? query.part;
   if (failure?.code === 'GROUP_TOO_SMALL') return <p class="none">{t('journey.small', { from })}</p>;
-  if (failure) return <Failed failure={failure} retry={query.reload} />;
-
   const tree = query.data?.report?.journey;
-  if (!tree) return <Loading />;
+  if (failure || !tree) return pending(query) ?? <Loading />;
   return (
     <div aria-busy={query.busy}>
       <p role="status">
@@ -177,11 +167,10 @@ function Place(props: { view: View; node: Node; all: number; last: boolean; open
 export function Starts({ id, view }: { id: string; view: View }) {
   const { period, filters } = selectionOf(view);
   const query = useQuery(reading(id, journeyStarts, sharedJourneyStarts), { period, filters }, true);
-  const failure = query.error ?? query.part;
-  if (failure) return <Failed failure={failure} retry={query.reload} />;
-  if (!query.data) return <Loading />;
+  const wait = pending(query);
+  if (wait) return wait;
 
-  const report = query.data.report;
+  const report = query.data!.report;
   const lists = Object.entries({ PAGE: report?.pages, EVENT: report?.events }).map(([dimension, rows]) => ({
     name: dimensionText(dimension),
     starts: (rows?.edges ?? []).map(({ node }) => node).filter(({ value }) => value && value !== '(other)'),
@@ -215,19 +204,14 @@ function StartList({ name, starts, view }: { name: string; starts: Start[]; view
   const most = Math.max(...starts.map(({ metrics }) => metrics.visitors));
   return (
     <div role="table" aria-label={name}>
-      <p class="head" role="row">
-        <span role="columnheader">{name}</span>
-        <span role="columnheader">{t('metric.visitors')}</span>
-      </p>
+      <Head names={[name, t('metric.visitors')]} />
       <div class="ranks" role="rowgroup">
         {starts.map(({ value, metrics }) => (
           <div key={value} role="row" style={share(metrics.visitors, most)}>
             <span role="rowheader">
               <a href={addressOf(view, { journey: value })}>{nameOf(value)}</a>
             </span>
-            <span role="cell" class="figure">
-              {exact(metrics.visitors)}
-            </span>
+            <Figure>{exact(metrics.visitors)}</Figure>
           </div>
         ))}
       </div>

@@ -15,6 +15,7 @@ import type provider from './provider';
 import type settings from './settings';
 import type site from './site';
 import type timeline from './timeline';
+import type why from './why';
 import type zip from './zip';
 
 /** Message is a text, or its forms for one and for any other number. */
@@ -38,4 +39,5 @@ export type TextKey =
   | keyof typeof settings
   | keyof typeof site
   | keyof typeof timeline
+  | keyof typeof why
   | keyof typeof zip;

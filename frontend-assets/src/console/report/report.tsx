@@ -102,7 +102,7 @@ export function Report(props: {
             reload={props.retry}
             AsTable={drilldown?.AsTable}
           >
-            {drilldown && report.imports[0] && <drilldown.Imported report={report} view={view} />}
+            {drilldown && <drilldown.Below id={id} report={report} view={view} />}
           </Chart>
           <div class="panels">
             <Panel {...panels} name="sources" />

@@ -137,6 +137,12 @@ function Figures({ series, metric, at, zone }: { series: Series; metric: Metric;
   const value = series.value(point);
   const before = series.compared(point);
   const day = new Intl.DateTimeFormat(locale(), { ...dayFormat, timeZone: zone });
+  const average = (value: number | null) => series.average && (
+    <div class="average">
+      <dt>{series.average}</dt>
+      <dd>{metricValue(metric, rounded(value))}</dd>
+    </div>
+  );
   const write = (time: string): string => (series.interval === 'DAY' ? day.format(new Date(time)) : series.long(time));
   return (
     <>
@@ -154,24 +160,14 @@ function Figures({ series, metric, at, zone }: { series: Series; metric: Metric;
             <strong>{metricValue(metric, value)}</strong>
           </dd>
         </div>
-        {series.average && (
-          <div class="average">
-            <dt>{series.average}</dt>
-            <dd>{metricValue(metric, rounded(series.drawn(point)))}</dd>
-          </div>
-        )}
+        {average(series.drawn(point))}
         {point.comparedStart && (
           <div class="then-line">
             <dt>{write(point.comparedStart)}</dt>
             <dd>{metricValue(metric, before)}</dd>
           </div>
         )}
-        {point.comparedStart && series.average && (
-          <div class="average">
-            <dt>{series.average}</dt>
-            <dd>{metricValue(metric, rounded(series.drawnCompared(point)))}</dd>
-          </div>
-        )}
+        {point.comparedStart && average(series.drawnCompared(point))}
       </dl>
     </>
   );

@@ -11,21 +11,9 @@ import { isTime } from '../core/values';
 import { selectionOf, type View } from '../core/view';
 import { type Cells, cellsOf, type Row } from '../drilldown/columns';
 import { csv } from '../drilldown/csv';
-import {
-  funnelFigures,
-  funnels,
-  otherTables,
-  propertyNames,
-  rows as readRows,
-  sharedOtherTables,
-  sharedPropertyNames,
-  sharedRows,
-  sharedSourceTables,
-  sourceTables,
-  type ReportDimension,
-  type ReportFields,
-  type TableRows,
-} from '../operations';
+import { funnelFigures, funnels, otherTables, propertyNames, rows as readRows, sourceTables } from '../operations';
+import { sharedOtherTables, sharedPropertyNames, sharedRows, sharedSourceTables } from '../operations';
+import type { ReportDimension, ReportFields, TableRows } from '../operations';
 import { useBack } from '../parts/back';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
@@ -147,12 +135,10 @@ async function collect(
     return cellsOf(by, all, !!report.comparedFrom);
   };
 
-  const sites = [
-    await patient(() => reading(id, sourceTables, sharedSourceTables)(selection, signal)),
-    await patient(() => reading(id, otherTables, sharedOtherTables)(selection, signal)),
-  ];
-  const tables = sites.flatMap((site) => Object.entries(site.report ?? {})) as [string, TableRows | null][];
-  const domain = sites.map((site) => ('domain' in site ? site.domain : ''))[0]!;
+  const site = await patient(() => reading(id, sourceTables, sharedSourceTables)(selection, signal));
+  const other = await patient(() => reading(id, otherTables, sharedOtherTables)(selection, signal));
+  const tables = Object.entries({ ...site.report, ...other.report }) as [string, TableRows | null][];
+  const domain = 'domain' in site && site.domain;
   if (!tables[0] || !domain) throw new Failure('INTERNAL', '');
 
   const files: Record<string, Cells> = { report: about(domain, report, view), totals: totals(report), series: series(report) };

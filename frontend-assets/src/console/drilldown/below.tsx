@@ -1,0 +1,28 @@
+// What stands below the chart: the days of imports, and why the figure differs, which is a module of its own.
+import { useQuery } from '../core/data';
+import { loadModule } from '../core/modules';
+import type { View } from '../core/view';
+import type { ReportFields } from '../operations';
+import { Imported } from './imported';
+
+const loadWhy = async () => ({ module: await loadModule(() => import('../why')) });
+
+interface Props {
+  id: string;
+  view: View;
+  report: ReportFields;
+}
+
+/** Below explains the figures of the chart. */
+export const Below = (props: Props) => (
+  <>
+    {props.report.imports[0] && <Imported {...props} />}
+    {props.report.comparedFrom && <Why {...props} />}
+  </>
+);
+
+/** Why keeps the room of the line until its module is loaded. Without the module there is no line. */
+function Why(props: Props) {
+  const { data } = useQuery(loadWhy, {});
+  return data ? <data.module.Why {...props} /> : <p class="hint">&nbsp;</p>;
+}
