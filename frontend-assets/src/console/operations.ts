@@ -2186,7 +2186,6 @@ export type AccountData = {
   account: {
     id: string;
     name: string;
-    createdAt: string;
     viewerRole: Role | null;
   } | null;
   installation: {
@@ -2195,17 +2194,7 @@ export type AccountData = {
   };
 };
 export const account = /* @__PURE__ */ operation<{ account?: string | null }, AccountData>(
-  'query Account($account:ID){viewer{... ViewerFields}account(id:$account){id name createdAt viewerRole}installation{signUps sendsMail}}', viewerFieldsText,
-);
-
-export type AccountCaptchaData = {
-  account: {
-    captchaPlan: CaptchaPlan;
-    captchaUsage: CaptchaUsageFields;
-  } | null;
-};
-export const accountCaptcha = /* @__PURE__ */ operation<{ account?: string | null }, AccountCaptchaData>(
-  'query AccountCaptcha($account:ID){account(id:$account){captchaPlan captchaUsage{... CaptchaUsageFields}}}', captchaUsageFieldsText,
+  'query Account($account:ID){viewer{... ViewerFields}account(id:$account){id name viewerRole}installation{signUps sendsMail}}', viewerFieldsText,
 );
 
 export type CreateAccountData = {

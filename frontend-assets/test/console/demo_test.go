@@ -49,7 +49,8 @@ func TestDemoPagesChromium(t *testing.T) {
 	// Usage, and what was refused.
 	p.press("Usage")
 	p.see("Last 30 days")
-	p.WaitFor(`document.querySelectorAll('.columns section:last-child tbody tr').length >= 29`)
+	p.click("[...document.querySelectorAll('summary')].find(e => e.textContent === 'Show as a table')")
+	p.WaitFor(`document.querySelectorAll('tbody tr').length >= 29 && document.querySelectorAll('.course rect').length >= 29`)
 	p.look("usage")
 	p.press("Refused calls")
 	p.see("unknown_event")

@@ -3,8 +3,8 @@ import { useQuery } from '../core/data';
 import { t } from '../core/language';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, chosenAccount, mayEdit } from '../core/store';
-import { Title } from '../core/ui';
 import { accountAlerts, siteAlerts, type AlertChannelFields } from '../operations';
+import { AccountPage } from '../parts/menu';
 import { OnDemand } from '../parts/ondemand';
 import { SettingsPage } from '../parts/settings';
 import { currentZone } from '../parts/zones';
@@ -43,8 +43,7 @@ export function SiteAlerts({ id }: { id: string }) {
 export function AccountAlerts() {
   const query = useQuery(accountAlerts, { account: chosenAccount() });
   return (
-    <>
-      <Title text={t('alerts.title')} />
+    <AccountPage title={t('nav.alerts')}>
       <p class="lead">{t('alerts.ofAccount')}</p>
       <Loaded query={query}>
         {({ account }) =>
@@ -59,7 +58,7 @@ export function AccountAlerts() {
           )
         }
       </Loaded>
-    </>
+    </AccountPage>
   );
 }
 

@@ -156,7 +156,7 @@ export function Channel(props: {
             button={t('alerts.delete')}
             label={t('alerts.deleteNamed', { name })}
             text={t('alerts.deleteText')}
-            small
+            danger
             run={remove}
           />
         </div>

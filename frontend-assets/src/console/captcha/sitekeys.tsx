@@ -26,7 +26,7 @@ import {
   type SitekeyData,
   type SitekeysData,
 } from '../operations';
-import { CaptchaUsage } from '../parts/captchausage';
+import { CaptchaUsage } from './usage';
 import { changes } from '../parts/changes';
 import { monthName } from '../parts/month';
 import { KeepOld, OldSecret } from '../parts/secret';

@@ -85,5 +85,11 @@ export default {
   'captcha.delete': 'Delete the sitekey',
   'captcha.deleteHint': 'Its widgets stop working, permanently.',
   'captcha.deleteText': 'Forms with this sitekey get no more tokens, and your server refuses the ones that they have.',
-
+  'captcha.usage': 'Verifications this month',
+  'captcha.usageHint': 'Plan {plan}, shared by all sitekeys. The count restarts on {date}.',
+  'captcha.unlimited': { one: '{n} verification, without a limit.', other: '{n} verifications, without a limit.' },
+  'captcha.inReserve':
+    'The quota is used up. Up to {reserve} more verifications are accepted until {date}; then they are refused.',
+  'captcha.exhausted':
+    'Quota and reserve are used up: verifications are refused until {date}. Ask the operator for a larger plan.',
 };

@@ -179,6 +179,7 @@ function Revoke({ link, reload }: { link: SharedLinkFields; reload(): Promise<vo
       button={t('sharing.revoke')}
       label={t('sharing.revokeNamed', { name: link.name })}
       text={t('sharing.revokeText')}
+      danger
       run={run}
     />
   );

@@ -3,13 +3,13 @@ import { useQuery } from '../core/data';
 import { date, exact, utcDay } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
-import { Section, Table } from '../core/ui';
+import { Section, share, Table } from '../core/ui';
 import { usagePage } from '../operations';
 import { monthName } from '../parts/month';
 import { SettingsPage } from '../parts/settings';
 import { Used } from '../parts/used';
 
-/** Usage shows the current month's quota, then the months and days with bars in proportion. */
+/** Usage shows the current month's quota, then the days as a chart and the months with bars in proportion. */
 export function Usage({ id }: { id: string }) {
   const query = useQuery(usagePage, { id });
   return (
@@ -17,8 +17,8 @@ export function Usage({ id }: { id: string }) {
       {({ site }) => {
         if (!site) return <Missing />;
         const { usage } = site;
-        const months = site.usageHistory.map(({ period, used }) => ({ key: period, text: monthName(period), used }));
-        const days = site.usageByDay.map(({ day, used }) => ({ key: day, text: utcDay(day), used }));
+        const months = site.usageHistory;
+        const most = Math.max(...months.map(({ used }) => used));
         const begun = months.findLastIndex((month) => month.used > 0) + 1;
         return (
           <>
@@ -31,10 +31,19 @@ export function Usage({ id }: { id: string }) {
             {begun === 0 ? (
               <Empty>{t('usage.none')}</Empty>
             ) : (
-              <div class="columns">
-                <Bars title={t('usage.months')} head={t('usage.month')} rows={months.slice(0, begun)} />
-                <Bars title={t('usage.days')} head={t('usage.day')} rows={days} />
-              </div>
+              <>
+                <Days days={site.usageByDay} />
+                <Section title={t('usage.months')}>
+                  <ol class="ranks">
+                    {months.slice(0, begun).map(({ period, used }) => (
+                      <li key={period} style={share(used, most)}>
+                        <span>{monthName(period)}</span>
+                        <span class="figure">{exact(used)}</span>
+                      </li>
+                    ))}
+                  </ol>
+                </Section>
+              </>
             )}
           </>
         );
@@ -43,22 +52,36 @@ export function Usage({ id }: { id: string }) {
   );
 }
 
-function Bars(props: { title: string; head: string; rows: { key: string; text: string; used: number }[] }) {
-  const most = Math.max(...props.rows.map((row) => row.used), 1);
+/** Days draws the last days as columns, and lists them on demand. */
+function Days({ days }: { days: { day: string; used: number }[] }) {
+  const course = days.toReversed();
+  const most = Math.max(...days.map(({ used }) => used), 1);
+  const name = t('usage.days');
   return (
-    <Section title={props.title} hint={t('usage.hint')}>
-      <div class="bars">
-        <Table label={props.title} head={[props.head, t('usage.used')]}>
-          {props.rows.map((row) => (
-            <tr key={row.key}>
-              <th scope="row">{row.text}</th>
-              <td class="number">
-                <span>{exact(row.used)}</span> <progress max={most} value={row.used} aria-label={row.text} />
-              </td>
+    <Section title={name} hint={t('usage.hint')}>
+      <div>
+        <svg class="course" viewBox={`0 0 ${course.length} ${most}`} preserveAspectRatio="none" role="img" aria-label={name}>
+          {course.map(({ day, used }, i) => (
+            <rect key={day} x={i + 0.1} y={most - used} width="0.8" height={used}>
+              <title>{`${utcDay(day)}: ${exact(used)}`}</title>
+            </rect>
+          ))}
+        </svg>
+        <p class="ends hint">
+          <span>{utcDay(course[0]!.day)}</span> <span>{utcDay(days[0]!.day)}</span>
+        </p>
+      </div>
+      <details>
+        <summary>{t('chart.asTable')}</summary>
+        <Table label={name} head={[t('usage.day'), t('usage.used')]}>
+          {days.map(({ day, used }) => (
+            <tr key={day}>
+              <th scope="row">{utcDay(day)}</th>
+              <td class="number">{exact(used)}</td>
             </tr>
           ))}
         </Table>
-      </div>
+      </details>
     </Section>
   );
 }

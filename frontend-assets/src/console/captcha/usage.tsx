@@ -3,7 +3,7 @@ import { date, exact } from '../core/format';
 import { t } from '../core/language';
 import { Section } from '../core/ui';
 import type { CaptchaUsageFields } from '../operations';
-import { Used } from './used';
+import { Used } from '../parts/used';
 
 /** CaptchaUsage shows the quota, the reserve once it is used, and what happens next. */
 export function CaptchaUsage({ plan, usage }: { plan: string; usage: CaptchaUsageFields }) {
