@@ -1734,13 +1734,25 @@ export type SitekeysData = {
       hasNextPage: boolean;
       endCursor: string | null;
     };
-    edges: {
-      node: SitekeyFields;
-    }[];
+    edges: ({
+      node: {
+        id: string;
+        name: string;
+        domains: string[];
+        notice: string | null;
+        attack: {
+          isActive: boolean;
+        } | null;
+        activity: {
+          day: string;
+          verified: number;
+        }[];
+      };
+    })[];
   } | null;
 };
 export const sitekeys = /* @__PURE__ */ operation<{ account?: string | null; after?: string | null }, SitekeysData>(
-  'query Sitekeys($account:ID,$after:String){viewer{... ViewerFields}account(id:$account){captchaPlan captchaUsage{... CaptchaUsageFields}}sitekeys(accountId:$account,first:50,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{... SitekeyFields}}}}', viewerFieldsText, captchaUsageFieldsText, sitekeyFieldsText,
+  'query Sitekeys($account:ID,$after:String){viewer{... ViewerFields}account(id:$account){captchaPlan captchaUsage{... CaptchaUsageFields}}sitekeys(accountId:$account,first:50,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{id name domains notice attack{isActive}activity(days:30){day verified}}}}}', viewerFieldsText, captchaUsageFieldsText,
 );
 
 export type SitekeyData = {
@@ -1749,7 +1761,6 @@ export type SitekeyData = {
     widgetTag: string;
     cspLines: string[];
     optionalCspLines: string[];
-    notice: string | null;
     policy: PolicyFields;
     attack: {
       isActive: boolean;
@@ -1786,7 +1797,7 @@ export type SitekeyData = {
   } & SitekeyFields | null;
 };
 export const sitekey = /* @__PURE__ */ operation<{ id: string }, SitekeyData>(
-  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines notice policy{... PolicyFields}attack{isActive factor highestFactor since seenAt networks challenges refused usualNetworks}usageHistory(months:12){period used}activity(days:30){day challenges automated solved renewed verified unredeemed medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText, policyFieldsText,
+  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines policy{... PolicyFields}attack{isActive factor highestFactor since seenAt networks challenges refused usualNetworks}usageHistory(months:12){period used}activity(days:30){day challenges automated solved renewed verified unredeemed medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText, policyFieldsText,
 );
 
 export type CreateSitekeyData = {

@@ -162,8 +162,9 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.press("Captcha")
 	p.press("Demo form")
 	p.see("siteverify used_token")
-	p.see("The widget cannot be shown here, because 127.0.0.1 is not among the domains of the sitekey.")
 	p.look("sitekey-demo")
+	p.press("Integration")
+	p.see("The widget cannot be shown here, because 127.0.0.1 is not among the domains of the sitekey.")
 	sitekey := p.Text("location.pathname")
 
 	// The chosen funnel stands in the URL.

@@ -6,10 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )

@@ -67,15 +67,11 @@ export function ResetPassword() {
           <p role="status">{t('reset.done')}</p>
           {tokens > 0 && <p>{t('reset.tokens', { n: tokens })}</p>}
           <p>
-            <a class="button main" href="/sign-in">
-              {t('signIn.title')}
-            </a>
+            <a class="button main" href="/sign-in">{t('signIn.title')}</a>
           </p>
         </>
       ) : (
-        <Form submit={t('reset.submit')} onSubmit={submit}>
-          <NewPassword label={t('password.new')} autoFocus />
-        </Form>
+        <Form submit={t('reset.submit')} onSubmit={submit}><NewPassword label={t('password.new')} autoFocus /></Form>
       )}
     </>
   );

@@ -134,9 +134,7 @@ export function Account() {
                 <ul class="rows">
                   <Row name={t('account.name')} text={account.name}>
                     {isOwner(user) && (
-                      <Ask button={t('account.rename')} run={rename}>
-                        {nameField(account.name)}
-                      </Ask>
+                      <Ask button={t('account.rename')} run={rename}>{nameField(account.name)}</Ask>
                     )}
                   </Row>
                   <Row name={t('account.id')} text={<code>{accountId}</code>}>
@@ -148,9 +146,7 @@ export function Account() {
                 <ul class="rows">
                   {(installation.signUps || user.operator) && (
                     <Row name={t('account.new')} text={t('account.newHint')}>
-                      <Ask button={t('account.create')} run={create}>
-                        {nameField()}
-                      </Ask>
+                      <Ask button={t('account.create')} run={create}>{nameField()}</Ask>
                     </Row>
                   )}
                   <Row name={t('account.leave')} text={t('account.leaveHint')}>
@@ -202,9 +198,7 @@ export function ConfirmEmail() {
         <>
           <p role="status">{t('email.changed', { email })}</p>
           <p>
-            <a class="button main" href="/">
-              {t('nav.sites')}
-            </a>
+            <a class="button main" href="/">{t('nav.sites')}</a>
           </p>
         </>
       ) : (

@@ -112,9 +112,7 @@ function NewCodes({ codes, onDone }: { codes: string[]; onDone(): void }) {
     <div onClick={(e) => setKept(kept || !!(e.target as Element).closest('button'))}>
       <Secret text={text} label={t('recovery.new')} onDone={onDone} />
       <p>
-        <button type="button" class="small" onClick={download}>
-          {t('recovery.download')}
-        </button>
+        <button type="button" class="small" onClick={download}>{t('recovery.download')}</button>
       </p>
     </div>
   );
@@ -328,9 +326,7 @@ function Sessions() {
                 text={t('session.between', { since: date(createdAt), until: date(expiresAt) })}
               >
                 {!current && (
-                  <Action done={t('session.ended')} run={() => end(id)}>
-                    {t('session.end')}
-                  </Action>
+                  <Action done={t('session.ended')} run={() => end(id)}>{t('session.end')}</Action>
                 )}
               </Row>
             ))}
@@ -338,9 +334,7 @@ function Sessions() {
         )}
       </Loaded>
       <div>
-        <Action danger run={leave}>
-          {t('session.endAll')}
-        </Action>
+        <Action danger run={leave}>{t('session.endAll')}</Action>
       </div>
     </Group>
   );

@@ -82,9 +82,7 @@ function Channels({ channels, owner, reload }: { channels: AlertChannelFields[];
         />
       ))}
       {mayEdit() && (
-        <OnDemand button={t('alerts.new')}>
-          <NewChannel owner={owner} reload={reload} />
-        </OnDemand>
+        <OnDemand button={t('alerts.new')}><NewChannel owner={owner} reload={reload} /></OnDemand>
       )}
     </>
   );

@@ -145,9 +145,7 @@ export function Channel(props: {
       {mayEdit() && (
         <div class="actions">
           {!waits && stopReason !== 'recipient' && (
-            <Action run={test} label={t('alerts.testNamed', { name })}>
-              {t('alerts.test')}
-            </Action>
+            <Action run={test} label={t('alerts.testNamed', { name })}>{t('alerts.test')}</Action>
           )}
           <button type="button" class="small" aria-label={t('alerts.editNamed', { name })} onClick={() => setEditing(true)}>
             {t('alerts.edit')}

@@ -28,9 +28,7 @@ export function OwnMails(props: {
       {channel?.state === 'STOPPED' && <p class="notice">{t('alerts.ownStopped')}</p>}
       <p>{channel ? wishesOf(channel) : t('alerts.noEvents')}</p>
       <p>
-        <button type="button" class="small" onClick={() => setEditing(true)}>
-          {t('alerts.ownEdit')}
-        </button>
+        <button type="button" class="small" onClick={() => setEditing(true)}>{t('alerts.ownEdit')}</button>
       </p>
       {editing && (
         <Dialog title={t('alerts.own')} onClose={() => setEditing(false)}>

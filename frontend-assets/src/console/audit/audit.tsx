@@ -77,9 +77,7 @@ function Filters({ account, chosen }: { account: Account; chosen(name: string): 
       {choice('kind', t('audit.changes'), t('audit.any'), Object.keys(kinds).map((kind) => [kind, t(`audit.kind.${kind}` as TextKey)]))}
       {choice('period', t('period.label'), t('period.12m'), [...days, ...months().map((month): [string, string] => [month, monthName(month)])])}
       {chosen('object') && (
-        <button type="button" class="small" onClick={() => setQuery({ object: '' })}>
-          {t('audit.allObjects')}
-        </button>
+        <button type="button" class="small" onClick={() => setQuery({ object: '' })}>{t('audit.allObjects')}</button>
       )}
     </div>
   );

@@ -10,7 +10,6 @@ export default {
   'error.NOT_FOUND':
     'This no longer exists here: it was deleted or moved, perhaps in another tab or by another user. Reload the page.',
   'events.action': 'Action',
-  'settings.general': 'General',
   'settings.secretEnds': 'The current secret ends in …{hint}.',
   'settings.secretRotate': 'Replace the secret',
   'transfer.title': 'Move to another account',
@@ -35,5 +34,5 @@ export default {
   'nav.security': 'Security',
   'nav.audit': 'Audit log',
   'nav.alerts': 'Alerts',
-  'menu.open': 'Pages, now {page}',
+  'menu.open': 'Pages: {page}',
 };

@@ -133,9 +133,7 @@ function Accounts() {
       <Form submit={t('operator.find')} onSubmit={find} class="inline" label={t('operator.search')}>
         <Field name="search" label={t('operator.search')} maxLength={100} />
       </Form>
-      <Loaded query={query}>
-        {({ accounts: list }) => list && <AccountList first={list} search={search} />}
-      </Loaded>
+      <Loaded query={query}>{({ accounts: list }) => list && <AccountList first={list} search={search} />}</Loaded>
     </Section>
   );
 }
@@ -260,9 +258,7 @@ function SiteRow({ site }: { site: SiteOverviewFields }) {
   return (
     <tr>
       <th scope="row">{site.domain}</th>
-      <td class="number">
-        {exact(usage.pageviews)} / {usage.quota ? exact(usage.quota) : '∞'}
-      </td>
+      <td class="number">{exact(usage.pageviews)} / {usage.quota ? exact(usage.quota) : '∞'}</td>
       <td>
         <Form submit={t('operator.set')} onSubmit={set} class="inline" label={t('operator.planOf', { name: site.domain })}>
           <Select name="plan" label={t('operator.plan')} value={plan} options={optionsOf(sitePlans)} onChange={choose} />

@@ -89,9 +89,7 @@ export function Sites() {
     <>
       <Title text={t('nav.sites')}>
         {mayEdit(user) && (
-          <a class="button main" href="/sites/new">
-            {t('sites.new')}
-          </a>
+          <a class="button main" href="/sites/new">{t('sites.new')}</a>
         )}
       </Title>
       {query.part && <Failed failure={query.part} retry={query.reload} />}

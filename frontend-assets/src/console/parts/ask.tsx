@@ -12,13 +12,15 @@ export function Ask(props: {
   label?: string;
   text?: ComponentChildren;
   danger?: boolean;
+  /** The text of the dialog's button, if it is another one. */
+  submit?: string;
   children?: ComponentChildren;
-  run(values: Values): Promise<UserError[]>;
+  run(values: Values, form: HTMLFormElement): Promise<UserError[]>;
 }) {
   const { button, label = button, danger = false } = props;
   const [open, setOpen] = useState(false);
-  const run = async (values: Values): Promise<UserError[]> => {
-    const errors = await props.run(values);
+  const run = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const errors = await props.run(values, form);
     if (errors.length === 0) setOpen(false);
     return errors;
   };
@@ -30,9 +32,7 @@ export function Ask(props: {
       {open && (
         <Dialog title={label} onClose={() => setOpen(false)}>
           {props.text && <p>{props.text}</p>}
-          <Form submit={button} danger={danger} onSubmit={run}>
-            {props.children}
-          </Form>
+          <Form submit={props.submit ?? button} danger={danger} onSubmit={run}>{props.children}</Form>
         </Dialog>
       )}
     </>

@@ -44,9 +44,7 @@ export function ThroughProvider() {
     <>
       <Title text={t('through.title')} />
       {problem && (
-        <p class="notice bad" role="alert">
-          {problem}
-        </p>
+        <p class="notice bad" role="alert">{problem}</p>
       )}
       {known?.provider && (
         <p>

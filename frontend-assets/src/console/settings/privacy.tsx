@@ -34,9 +34,7 @@ function Text({ site, code }: { site: SettingsProps['site']; code: string }) {
   }, [site]);
   return (
     <div lang={code}>
-      <Loaded query={query}>
-        {({ site }) => site && <Code text={site.privacyText} label={t('privacy.text')} />}
-      </Loaded>
+      <Loaded query={query}>{({ site }) => site && <Code text={site.privacyText} label={t('privacy.text')} />}</Loaded>
     </div>
   );
 }

@@ -146,9 +146,7 @@ export function Events({ id }: { id: string }) {
               hint={site.measureEcommerce ? t('events.ecommerceHint') : t('events.ecommerceOff')}
             >
               {site.measureEcommerce ? (
-                <Table label={t('events.ecommerce')} head={head}>
-                  {rows(ecommerce)}
-                </Table>
+                <Table label={t('events.ecommerce')} head={head}>{rows(ecommerce)}</Table>
               ) : (
                 <p>
                   <a href={`/sites/${id}/measurement`}>{t('settings.title')}</a>

@@ -79,9 +79,7 @@ export function Export({ id }: { id: string }) {
                   ]}
                 />
                 <div class="actions">
-                  <button class="main" disabled={!!progress}>
-                    {t('export.download')}
-                  </button>
+                  <button class="main" disabled={!!progress}>{t('export.download')}</button>
                 </div>
               </form>
               {progress ? (

@@ -98,9 +98,7 @@ function Annotations({ site, edit, after, query, data }: SavedProps & { query: Q
                 onSubmit={change}
                 label={t('annotation.change')}
                 after={
-                  <button type="button" onClick={() => setChanging('')}>
-                    {t('close')}
-                  </button>
+                  <button type="button" onClick={() => setChanging('')}>{t('close')}</button>
                 }
               >
                 {fields(a.day, a.text)}

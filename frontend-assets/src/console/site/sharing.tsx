@@ -66,9 +66,7 @@ export function Sharing({ id }: { id: string }) {
               <Links title={site.name} links={links} edit={edit} reload={query.reload} />
             )}
             {edit && links.length < mostLinks && (
-              <OnDemand key={links.length} button={t('sharing.new')}>
-                <NewLink site={site} create={create} />
-              </OnDemand>
+              <OnDemand key={links.length} button={t('sharing.new')}><NewLink site={site} create={create} /></OnDemand>
             )}
           </>
         );
