@@ -244,6 +244,15 @@ export type SetCaptchaPlanInput = {
   plan: CaptchaPlan;
 };
 
+export type SuspendAccountInput = {
+  accountId: string;
+  reason: string;
+};
+
+export type ResumeAccountInput = {
+  accountId: string;
+};
+
 export type UpdateUserInput = {
   language?: Language | null;
   lastAccountId?: string | null;
@@ -2022,6 +2031,7 @@ export const operator = /* @__PURE__ */ operation<Record<string, never>, Operato
 );
 
 export type AccountsData = {
+  viewer: ViewerFields | null;
   accounts: {
     totalCount: number;
     nodes: AccountFields[];
@@ -2032,7 +2042,7 @@ export type AccountsData = {
   } | null;
 };
 export const accounts = /* @__PURE__ */ operation<{ search?: string | null; after?: string | null }, AccountsData>(
-  'query Accounts($search:String,$after:String){accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', accountFieldsText, siteOverviewFieldsText,
+  'query Accounts($search:String,$after:String){viewer{... ViewerFields}accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', viewerFieldsText, accountFieldsText, siteOverviewFieldsText,
 );
 
 export type AccountSitesData = {
@@ -2065,6 +2075,24 @@ export type SetCaptchaPlanData = {
 };
 export const setCaptchaPlan = /* @__PURE__ */ operation<{ input: SetCaptchaPlanInput }, SetCaptchaPlanData>(
   'mutation SetCaptchaPlan($input:SetCaptchaPlanInput!){setCaptchaPlan(input:$input){captchaPlan userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type SuspendAccountData = {
+  suspendAccount: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const suspendAccount = /* @__PURE__ */ operation<{ input: SuspendAccountInput }, SuspendAccountData>(
+  'mutation SuspendAccount($input:SuspendAccountInput!){suspendAccount(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type ResumeAccountData = {
+  resumeAccount: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const resumeAccount = /* @__PURE__ */ operation<{ input: ResumeAccountInput }, ResumeAccountData>(
+  'mutation ResumeAccount($input:ResumeAccountInput!){resumeAccount(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ViewerData = {

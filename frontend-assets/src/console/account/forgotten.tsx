@@ -28,15 +28,7 @@ export function ForgotPassword() {
         <p role="status">{t('forgot.sent', { email: sentTo })}</p>
       ) : (
         <Form submit={t('forgot.submit')} onSubmit={submit} disabled={known?.sendsMail === false}>
-          <Field
-            name="email"
-            type="email"
-            label={t('email')}
-            hint={t('forgot.hint')}
-            autoComplete="username"
-            required
-            autoFocus
-          />
+          <Field name="email" type="email" label={t('email')} hint={t('forgot.hint')} autoComplete="username" required autoFocus />
         </Form>
       )}
       <p class="aside">

@@ -137,9 +137,7 @@ export function Account() {
                       <Ask button={t('account.rename')} run={rename}>{nameField(account.name)}</Ask>
                     )}
                   </Row>
-                  <Row name={t('account.id')} text={<code>{accountId}</code>}>
-                    <CopyButton text={accountId} label={t('account.id')} />
-                  </Row>
+                  <Row name={t('account.id')} text={<code>{accountId}</code>}><CopyButton text={accountId} label={t('account.id')} /></Row>
                 </ul>
               </Group>
               <Group title={t('account.more')}>
@@ -300,10 +298,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
       </Section>
       {account.invitations.length > 0 && (
         <Section title={t('member.invitations')}>
-          <Table
-            label={t('member.invitations')}
-            head={[t('email'), t('member.role'), t('member.expires'), t('events.action')]}
-          >
+          <Table label={t('member.invitations')} head={[t('email'), t('member.role'), t('member.expires'), t('events.action')]}>
             {account.invitations.map((i) => (
               <tr key={i.id}>
                 <th scope="row">{i.email}</th>

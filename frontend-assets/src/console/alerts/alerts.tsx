@@ -48,11 +48,7 @@ export function AccountAlerts() {
       <Loaded query={query}>
         {({ account }) =>
           account ? (
-            <Channels
-              channels={account.alertChannels}
-              owner={{ accountId: account.id, timeZone: currentZone() }}
-              reload={query.reload}
-            />
+            <Channels channels={account.alertChannels} owner={{ accountId: account.id, timeZone: currentZone() }} reload={query.reload} />
           ) : (
             <Missing />
           )
@@ -73,13 +69,7 @@ function Channels({ channels, owner, reload }: { channels: AlertChannelFields[];
     <>
       {channels.length === 0 && <Empty>{t('alerts.none')}</Empty>}
       {channels.map((channel) => (
-        <Channel
-          key={channel.id}
-          channel={channel}
-          owner={owner}
-          reload={reload}
-          removed={() => removed(channel.name)}
-        />
+        <Channel key={channel.id} channel={channel} owner={owner} reload={reload} removed={() => removed(channel.name)} />
       ))}
       {mayEdit() && (
         <OnDemand button={t('alerts.new')}><NewChannel owner={owner} reload={reload} /></OnDemand>

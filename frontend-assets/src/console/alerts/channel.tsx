@@ -150,13 +150,7 @@ export function Channel(props: {
           <button type="button" class="small" aria-label={t('alerts.editNamed', { name })} onClick={() => setEditing(true)}>
             {t('alerts.edit')}
           </button>
-          <Ask
-            button={t('alerts.delete')}
-            label={t('alerts.deleteNamed', { name })}
-            text={t('alerts.deleteText')}
-            danger
-            run={remove}
-          />
+          <Ask button={t('alerts.delete')} label={t('alerts.deleteNamed', { name })} text={t('alerts.deleteText')} danger run={remove} />
         </div>
       )}
       {editing && (

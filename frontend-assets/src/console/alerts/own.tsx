@@ -31,9 +31,7 @@ export function OwnMails(props: {
         <button type="button" class="small" onClick={() => setEditing(true)}>{t('alerts.ownEdit')}</button>
       </p>
       {editing && (
-        <Dialog title={t('alerts.own')} onClose={() => setEditing(false)}>
-          <OwnForm channel={channel} owner={owner} saved={saved} />
-        </Dialog>
+        <Dialog title={t('alerts.own')} onClose={() => setEditing(false)}><OwnForm channel={channel} owner={owner} saved={saved} /></Dialog>
       )}
     </Section>
   );

@@ -80,9 +80,7 @@ export function SitekeyPage({ id }: { id: string }) {
             <Attack attack={key.attack} policy={key.policy} />
             <nav class="tabs lead" aria-label={name}>
               {tabs.map((tab) => (
-                <a key={tab} href={'?tab=' + tab} aria-current={tab === chosen ? 'page' : undefined}>
-                  {t(`captcha.tab.${tab}`)}
-                </a>
+                <a key={tab} href={'?tab=' + tab} aria-current={tab === chosen ? 'page' : undefined}>{t(`captcha.tab.${tab}`)}</a>
               ))}
             </nav>
             {chosen === 'integration' && <Integration sitekey={key} show={show} />}

@@ -268,8 +268,6 @@ function Sparkline({ values }: { values: number[] }) {
   const most = Math.max(...values, 1);
   const points = values.map((value, i) => `${(96 * i) / Math.max(values.length - 1, 1) + 2},${30 - (28 * value) / most}`);
   return (
-    <svg class="spark" viewBox="0 0 100 32" width="100" height="32" aria-hidden="true">
-      <polyline points={points.join(' ')} />
-    </svg>
+    <svg class="spark" viewBox="0 0 100 32" width="100" height="32" aria-hidden="true"><polyline points={points.join(' ')} /></svg>
   );
 }

@@ -26,9 +26,7 @@ export function Ask(props: {
   };
   return (
     <>
-      <button type="button" class={danger ? 'small danger' : 'small'} aria-label={label} onClick={() => setOpen(true)}>
-        {button}
-      </button>
+      <button type="button" class={danger ? 'small danger' : 'small'} aria-label={label} onClick={() => setOpen(true)}>{button}</button>
       {open && (
         <Dialog title={label} onClose={() => setOpen(false)}>
           {props.text && <p>{props.text}</p>}

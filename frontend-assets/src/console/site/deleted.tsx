@@ -46,10 +46,7 @@ function List({ account }: { account: string }) {
           if (!account) return <Missing />;
           if (account.deletedSites.length === 0) return <Empty>{t('deleted.empty')}</Empty>;
           return (
-            <Table
-              label={t('nav.deleted')}
-              head={[t('deleted.site'), t('deleted.at'), t('deleted.until'), t('deleted.actions')]}
-            >
+            <Table label={t('nav.deleted')} head={[t('deleted.site'), t('deleted.at'), t('deleted.until'), t('deleted.actions')]}>
               {account.deletedSites.map((site) => (
                 <tr key={site.siteId}>
                   <td>

@@ -22,9 +22,7 @@ export function Usage({ id }: { id: string }) {
           <>
             <Section title={t('quota.label')} hint={t('usage.plan', { plan: site.plan.replace(/_/g, ' ') })}>
               <Used used={usage.pageviews} {...usage} label={t('quota.label')} text={t('quota.unlimited', { n: usage.pageviews })} />
-              <p class="hint">
-                {usage.quota !== null && t('quota.limit')} {t('quota.resets', { date: date(usage.resetsAt) })}
-              </p>
+              <p class="hint">{usage.quota !== null && t('quota.limit')} {t('quota.resets', { date: date(usage.resetsAt) })}</p>
             </Section>
             {isEmpty ? (
               <Empty>{t('usage.none')}</Empty>

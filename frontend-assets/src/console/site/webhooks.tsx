@@ -312,11 +312,7 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
         </label>
         <label>
           {t('webhooks.byEvent')}{' '}
-          <input
-            type="search"
-            value={filter.event ?? ''}
-            onInput={(e) => choose({ event: e.currentTarget.value.trim() }, 300)}
-          />
+          <input type="search" value={filter.event ?? ''} onInput={(e) => choose({ event: e.currentTarget.value.trim() }, 300)} />
         </label>
         <label>
           {t('webhooks.bySince')}{' '}
