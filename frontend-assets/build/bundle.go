@@ -56,6 +56,7 @@ var assets = []asset{
 	{Entry: "src/console/captcha.tsx", Out: "console/captcha.js", Budget: 11_500, Console: true},
 	{Entry: "src/console/account.tsx", Out: "console/account.js", Budget: 20_000, Console: true},
 	{Entry: "src/console/audit.tsx", Out: "console/audit.js", Budget: 9_000, Console: true},
+	{Entry: "src/console/lines.tsx", Out: "console/lines.js", Budget: 1_500, Console: true},
 	{Entry: "src/console/operator.tsx", Out: "console/operator.js", Budget: 10_000, Console: true},
 	{Entry: "src/console/provider.tsx", Out: "console/provider.js", Budget: 6_000, Console: true},
 	{Entry: "src/console/zip.tsx", Out: "console/zip.js", Budget: 9_000, Console: true},

@@ -13,7 +13,7 @@ import (
 // consoleTexts lists the folders of the console's sources with the files of messages that are
 // loaded when they run.
 var consoleTexts = map[string][]string{
-	"core": {"en"}, "pages": {"en"}, "report": {"en"},
+	"core": {"en"}, "pages": {"en"}, "lines": {"en"}, "report": {"en"},
 	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "provider": {"en", "provider", "parts"},
 	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"}, "parts": {"en", "parts", "deliveries", "menu", "progress"},
 	"site": {"en", "site", "deliveries", "parts", "menu"}, "settings": {"en", "settings", "parts", "menu"}, "captcha": {"en", "captcha", "parts"},

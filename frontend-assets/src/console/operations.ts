@@ -2675,20 +2675,22 @@ export const createSegment = /* @__PURE__ */ operation<{ input: CreateSegmentInp
 export type LiveData = {
   viewer: ViewerFields | null;
   site: {
+    lastHitAt: string | null;
     live: LiveFields;
   } & SiteFields | null;
 };
 export const live = /* @__PURE__ */ operation<{ id: string }, LiveData>(
-  'query Live($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields live{... LiveFields}}}', viewerFieldsText, siteFieldsText, liveFieldsText,
+  'query Live($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt live{... LiveFields}}}', viewerFieldsText, siteFieldsText, liveFieldsText,
 );
 
 export type LiveFiguresData = {
   site: {
+    lastHitAt: string | null;
     live: LiveFields;
   } | null;
 };
 export const liveFigures = /* @__PURE__ */ operation<{ id: string }, LiveFiguresData>(
-  'query LiveFigures($id:ID!){site(id:$id){live{... LiveFields}}}', liveFieldsText,
+  'query LiveFigures($id:ID!){site(id:$id){lastHitAt live{... LiveFields}}}', liveFieldsText,
 );
 
 export type SharedFiguresData = {

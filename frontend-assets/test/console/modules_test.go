@@ -78,7 +78,6 @@ func TestModuleFailsToLoadChromium(t *testing.T) {
 	p.Do(browsertest.Press("ga"))
 	p.see("could not be reached")
 	block("*://*:*/nothing")
-	p.press("Try again")
 	p.see("Leave the account")
 	p.WaitFor("location.pathname === '/account'")
 }

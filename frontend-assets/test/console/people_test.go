@@ -321,9 +321,9 @@ func TestAccountChromium(t *testing.T) {
 	// All of this is in the audit log, whose filters stand in the address.
 	p.Goto(s.Origin + "/audit")
 	p.see(ownerEmail + " revoked the API token nightly export")
-	p.click("[...document.querySelectorAll('summary')].find(e => e.textContent.includes('created the API token')).querySelector('time')")
-	p.see("Read, Download")
-	p.see("createApiToken · apitoken_")
+	p.press("Details: " + ownerEmail + " created the API token nightly export")
+	p.see("Download, Read")
+	p.see("createApiToken · token_")
 	p.look("audit")
 	entries := func(n int) string { return fmt.Sprintf("document.querySelectorAll('.day li').length === %d", n) }
 	p.choose(`document.querySelector('select[aria-label=Changes]')`, "keys")

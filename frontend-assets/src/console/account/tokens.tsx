@@ -7,7 +7,7 @@ import { Field, Form, Select, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Loaded } from '../core/states';
-import { chosenAccount } from '../core/store';
+import { chosenAccount, mayEdit } from '../core/store';
 import { Section, Table, Time } from '../core/ui';
 import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
@@ -77,7 +77,7 @@ export function Tokens() {
                 />
                 <fieldset>
                   <legend>{t('token.scopes')}</legend>
-                  {scopes.map((scope) => (
+                  {scopes.filter((scope) => scope !== 'WRITE' || mayEdit()).map((scope) => (
                     <Check
                       key={scope}
                       name={scope}

@@ -115,36 +115,38 @@ function Entries({ log, filter }: { log: Log; filter: AuditFilter }) {
 /** Entry is one line, which opens to what differs. */
 function Entry({ entry }: { entry: AuditFields }) {
   const { at, action, object } = entry;
+  const [open, setOpen] = useState(false);
   const [before, after] = sentence(entry);
   const only = new URLSearchParams(location.search);
   only.set('object', object.objectId);
   const changes = differences(entry);
   return (
     <li>
-      <details>
-        <summary>
-          <time dateTime={at}>{clock(at)}</time>
-          <span>
-            {before}
-            {after !== undefined && <a href={'?' + only}>{object.name}</a>}
-            {after}
-          </span>
-        </summary>
-        {changes.length > 0 && (
-          <Table label={t('audit.changes')} head={[t('audit.changed'), t('audit.before'), t('audit.after')]}>
-            {changes.map(({ name, before, after }) => (
-              <tr key={name}>
-                <th scope="row">{fieldText(name)}</th>
-                <td>{valueText(before)}</td>
-                <td>{valueText(after)}</td>
-              </tr>
-            ))}
-          </Table>
-        )}
+      <p class="entry" onClick={(e) => (e.target as Element).closest('a') || setOpen(!open)}>
+        <time dateTime={at}>{clock(at)}</time>
+        <span>
+          {before}
+          {after !== undefined && <a href={'?' + only}>{object.name}</a>}
+          {after}
+        </span>
+        <button type="button" class="link" aria-expanded={open} aria-label={`${t('audit.details')}: ${before}${after === undefined ? '' : object.name + after}`} />
+      </p>
+      {open && changes.length > 0 && (
+        <Table label={t('audit.changes')} head={[t('audit.changed'), t('audit.before'), t('audit.after')]}>
+          {changes.map(({ name, before, after }) => (
+            <tr key={name}>
+              <th scope="row">{fieldText(name)}</th>
+              <td>{valueText(before)}</td>
+              <td>{valueText(after)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {open && (
         <p class="hint">
           <code>{action}</code> · <code>{object.objectId}</code>
         </p>
-      </details>
+      )}
     </li>
   );
 }

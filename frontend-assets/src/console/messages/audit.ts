@@ -7,6 +7,7 @@ export default {
   'audit.any': 'All changes',
   'audit.allObjects': 'All objects',
   'audit.none': 'No changes match the filters.',
+  'audit.details': 'Details',
   'audit.changed': 'Changed',
   'audit.before': 'Before',
   'audit.after': 'After',

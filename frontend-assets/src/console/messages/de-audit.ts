@@ -10,6 +10,7 @@ const german: Record<keyof typeof en, Message> = {
   'audit.any': 'Alle Änderungen',
   'audit.allObjects': 'Alle Objekte',
   'audit.none': 'Keine Änderung passt zu den Filtern.',
+  'audit.details': 'Einzelheiten',
   'audit.changed': 'Geändert',
   'audit.before': 'Vorher',
   'audit.after': 'Nachher',

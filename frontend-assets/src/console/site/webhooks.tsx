@@ -95,14 +95,7 @@ function Conversion({ site, show }: FormProps) {
 
   return (
     <Section title={t('webhooks.conversion')} hint={t('webhooks.conversionHint')}>
-      <Form
-        key={secret + site.conversionWebhookSigned}
-        submit={t('save')}
-        onSubmit={save}
-        class="column"
-        disabled={!edit}
-        label={t('webhooks.conversion')}
-      >
+      <Form key={secret + site.conversionWebhookSigned} submit={t('save')} onSubmit={save} class="column" disabled={!edit} label={t('webhooks.conversion')}>
         <Field
           name="url"
           type="url"
@@ -131,11 +124,7 @@ function Conversion({ site, show }: FormProps) {
         )}
       </Form>
       {edit && site.conversionWebhookSigned && (
-        <Action
-          run={async () =>
-            show((await setConversionWebhook({ input: { siteId: site.id, secret: '' } })).setConversionWebhook)
-          }
-        >
+        <Action run={async () => show((await setConversionWebhook({ input: { siteId: site.id, secret: '' } })).setConversionWebhook)}>
           {t('webhooks.secretRemove')}
         </Action>
       )}
