@@ -5,7 +5,7 @@ import { Empty } from '../core/states';
 import { Section, Table } from '../core/ui';
 import { Days, Months } from '../parts/days';
 import { milliseconds } from '../parts/format';
-import type { Sitekey } from './page';
+import type { Sitekey } from './fields';
 
 /** counts are what is counted each day. */
 const counts = ['challenges', 'automated', 'solved', 'renewed', 'verified', 'unredeemed'] as const;

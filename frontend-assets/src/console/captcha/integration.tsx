@@ -10,8 +10,7 @@ import { Section } from '../core/ui';
 import { revokeOldSitekeySecret, rotateSitekeySecret, updateSitekey } from '../operations';
 import { Code, Secret } from '../parts/copy';
 import { KeepOld, OldSecret } from '../parts/secret';
-import type { Show, Sitekey } from './page';
-import { created } from './sitekeys';
+import { created, type Show, type Sitekey } from './fields';
 
 /** captchas are the own widget, and others with the paths of the script and of the check that stand in for theirs. */
 const captchas: [name: string, script?: string, check?: string][] = [
@@ -34,13 +33,9 @@ export function Integration({ sitekey: key, show }: { sitekey: Sitekey; show: Sh
     return show(payload);
   };
   const revoke = async (): Promise<UserError[]> => show((await revokeOldSitekeySecret({ input: { sitekeyId: key.id } })).revokeOldSitekeySecret);
-  const forget = (): void => {
-    setSecret('');
-    created.secret = '';
-  };
   return (
     <>
-      {secret && <Secret text={secret} label={t('captcha.secret')} onDone={forget} />}
+      {secret && <Secret text={secret} label={t('captcha.secret')} onDone={() => setSecret((created.secret = ''))} />}
       <div class="columns">
         <Section title={t('captcha.widget')}>
           <div class="actions" role="group" aria-label={t('captcha.widget')}>

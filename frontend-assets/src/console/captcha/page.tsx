@@ -8,19 +8,14 @@ import { go, useURL } from '../core/router';
 import { Loaded, Missing } from '../core/states';
 import { announce, isOwner, mayEdit } from '../core/store';
 import { Title } from '../core/ui';
-import { deleteSitekey, sitekey as readSitekey, transferSitekey, updateSitekey, type SitekeyData } from '../operations';
+import { deleteSitekey, sitekey as readSitekey, transferSitekey, updateSitekey } from '../operations';
 import { Ask } from '../parts/ask';
 import { changes } from '../parts/changes';
 import { Transfer } from '../parts/transfer';
 import { Activity } from './activity';
+import { domainsOf, NameAndDomains, type Show } from './fields';
 import { Integration } from './integration';
 import { Attack, PolicyForm } from './policy';
-import { domainsOf, NameAndDomains } from './sitekeys';
-
-export type Sitekey = NonNullable<SitekeyData['sitekey']>;
-
-/** Show shows the result of a mutation, or returns its errors. */
-export type Show = (payload: { sitekey: Partial<Sitekey> | null; userErrors: UserError[] } | null) => UserError[];
 
 /** save stores the name and the domains of a sitekey that a form has. */
 const save = async (sitekeyId: string, show: Show, values: Values, form: HTMLFormElement): Promise<UserError[]> => {

@@ -9,7 +9,7 @@ import { milliseconds } from '../parts/format';
 import { Check } from '../parts/check';
 import { updateCaptchaPolicy } from '../operations';
 import { changes } from '../parts/changes';
-import type { Show, Sitekey } from './page';
+import type { Show, Sitekey } from './fields';
 
 type Policy = Sitekey['policy'];
 

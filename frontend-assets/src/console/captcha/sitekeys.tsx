@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Action } from '../core/dialog';
-import { Field, Form, TextArea, type Values } from '../core/form';
+import { Form, type Values } from '../core/form';
 import { date, exact } from '../core/format';
 import { t } from '../core/language';
 import { go } from '../core/router';
@@ -12,7 +12,7 @@ import { chosenAccount, mayEdit } from '../core/store';
 import { Section, Table, Title } from '../core/ui';
 import { createSitekey, sitekeys, viewer as readViewer, type SitekeysData } from '../operations';
 import { Used } from '../parts/used';
-import type { Sitekey } from './page';
+import { created, domainsOf, NameAndDomains } from './fields';
 
 /** Sitekeys lists the account's sitekeys, with the month's usage. */
 export function Sitekeys() {
@@ -110,12 +110,6 @@ function Spark({ values }: { values: number[] }) {
   );
 }
 
-/** domainsOf splits the text of a form into domains. */
-export const domainsOf = (text = ''): string[] => text.split(/[\s,]+/).filter(Boolean);
-
-/** created hands a new secret from the form to the page of the new sitekey, without storing it. */
-export const created = { id: '', secret: '' };
-
 /** NewSitekey creates a sitekey; its page then shows the secret once. */
 export function NewSitekey() {
   const reads = useQuery(readViewer, {}).data?.viewer?.role === 'VIEWER';
@@ -142,24 +136,6 @@ export function NewSitekey() {
           <Form submit={t('captcha.create')} onSubmit={submit} class="column"><NameAndDomains /></Form>
         </section>
       )}
-    </>
-  );
-}
-
-/** NameAndDomains are the fields of a new sitekey, or of one. */
-export function NameAndDomains({ of }: { of?: Sitekey }) {
-  const { name = '', domains = [] } = of ?? {};
-  return (
-    <>
-      <Field name="name" label={t('captcha.name')} hint={t('captcha.nameHint')} value={name} maxLength={100} required autoFocus />
-      <TextArea
-        name="domains"
-        label={t('captcha.domains')}
-        hint={t('captcha.domainsHint')}
-        value={domains.join('\n')}
-        placeholder={'example.com\nlocalhost'}
-        rows={3}
-      />
     </>
   );
 }

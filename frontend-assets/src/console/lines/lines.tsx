@@ -5,7 +5,10 @@ import { Change } from '../core/metrics';
 import { Mark, siteName } from '../core/site';
 import { mayEdit } from '../core/store';
 import { Table, Time } from '../core/ui';
-import type { Figures, Site } from '../pages/sites';
+import type { SitesData, SitesFigures } from '../operations';
+
+type Site = NonNullable<SitesData['sites']>['edges'][number]['node'];
+type Figures = SitesFigures['nodes'][number];
 
 /** Lines has the figures of the cards in columns. */
 export function Lines({ sites, figures }: { sites: Site[]; figures: Figures[] }) {

@@ -14,9 +14,9 @@ import { Quota, Time, Title } from '../core/ui';
 import { whenNeeded } from '../report/report';
 import { siteFigures, sites, type SitesData, type SitesFigures } from '../operations';
 
-export type Site = SitesData['sites'] extends infer C ? (C extends { edges: { node: infer N }[] } ? N : never) : never;
+type Site = SitesData['sites'] extends infer C ? (C extends { edges: { node: infer N }[] } ? N : never) : never;
 
-export type Figures = SitesFigures['nodes'][number];
+type Figures = SitesFigures['nodes'][number];
 
 const orders = {
   name: (a: Site, b: Site) => a.name.localeCompare(b.name, undefined, { numeric: true }),
