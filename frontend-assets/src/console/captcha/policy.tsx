@@ -86,8 +86,8 @@ export function PolicyForm({ id, policy, show }: { id: string; policy: Policy; s
         {Object.entries(presets).map(([name, preset]) => (
           <li key={name} class="card">
             <div class="check">
-              <input type="radio" id={name} name="level" value={name} defaultChecked={name === level} disabled={!edit} onChange={(e) => fill(e.currentTarget.form!, preset)} />
-              <label for={name}>
+              <input type="radio" id={'level-' + name} name="level" value={name} defaultChecked={name === level} disabled={!edit} onChange={(e) => fill(e.currentTarget.form!, preset)} />
+              <label for={'level-' + name}>
                 <strong>{t(`captcha.level.${name as LevelName}`)}</strong>
               </label>
               <p class="hint">

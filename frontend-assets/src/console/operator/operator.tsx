@@ -74,7 +74,7 @@ function Health({ health: h, installation: { mail, configuration: c } }: { healt
         />
         {c && (
           <>
-            <h3>{t('operator.settings')}</h3>
+            <h2>{t('operator.settings')}</h2>
             <Facts
               facts={[
                 [t('operator.roles'), c.roles.join(', ')],
