@@ -53,7 +53,7 @@ var assets = []asset{
 	{Entry: "src/console/journeys.tsx", Out: "console/journeys.js", Budget: 4_500, Console: true},
 	{Entry: "src/console/site.tsx", Out: "console/site.js", Budget: 25_000, Console: true},
 	{Entry: "src/console/settings.tsx", Out: "console/settings.js", Budget: 10_500, Console: true},
-	{Entry: "src/console/captcha.tsx", Out: "console/captcha.js", Budget: 11_500, Console: true},
+	{Entry: "src/console/captcha.tsx", Out: "console/captcha.js", Budget: 11_600, Console: true},
 	{Entry: "src/console/account.tsx", Out: "console/account.js", Budget: 20_000, Console: true},
 	{Entry: "src/console/audit.tsx", Out: "console/audit.js", Budget: 9_000, Console: true},
 	{Entry: "src/console/lines.tsx", Out: "console/lines.js", Budget: 1_500, Console: true},

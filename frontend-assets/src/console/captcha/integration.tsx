@@ -88,6 +88,7 @@ export function Integration({ sitekey: key, show }: { sitekey: Sitekey; show: Sh
 function Preview({ sitekey: { id, sitekey, domains }, show }: { sitekey: Sitekey; show: Show }) {
   const [count, setCount] = useState(0);
   const host = location.hostname;
+  const isName = /^[^:]*[a-z]/.test(host); // an IP address cannot be a domain
   const allowed = domains.length === 0 || domains.some((d) => host === d || host.endsWith('.' + d));
   const allow = async (): Promise<UserError[]> => show((await updateSitekey({ input: { sitekeyId: id, domains: [...domains, host] } })).updateSitekey);
   return (
@@ -105,7 +106,7 @@ function Preview({ sitekey: { id, sitekey, domains }, show }: { sitekey: Sitekey
       ) : (
         <>
           <p>{t('captcha.previewRefused', { host })}</p>
-          {mayEdit() && <Action run={allow}>{t('captcha.previewAllow', { host })}</Action>}
+          {mayEdit() && isName && <Action run={allow}>{t('captcha.previewAllow', { host })}</Action>}
         </>
       )}
     </Section>
