@@ -34,6 +34,8 @@ var consoleFiles = map[string]*file{
 	"settings.js":  builtFile("console/settings.js", javascript),
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),
+	"audit.js":     builtFile("console/audit.js", javascript),
+	"lines.js":     builtFile("console/lines.js", javascript),
 	"operator.js":  builtFile("console/operator.js", javascript),
 	"provider.js":  builtFile("console/provider.js", javascript),
 	"zip.js":       builtFile("console/zip.js", javascript),

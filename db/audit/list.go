@@ -15,7 +15,7 @@ import (
 )
 
 // MaxActions is how many actions a filter can have.
-const MaxActions = 20
+const MaxActions = 50
 
 // Store reads the log. It is safe for concurrent use.
 type Store struct{ db *db.DB }

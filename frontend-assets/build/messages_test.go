@@ -13,13 +13,13 @@ import (
 // consoleTexts lists the folders of the console's sources with the files of messages that are
 // loaded when they run.
 var consoleTexts = map[string][]string{
-	"core": {"en"}, "pages": {"en"}, "report": {"en"},
+	"core": {"en"}, "pages": {"en"}, "lines": {"en"}, "report": {"en"},
 	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "why": {"en", "why"},
 	"provider": {"en", "provider", "parts"},
 	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"},
 	"parts": {"en", "parts", "deliveries", "menu", "progress"},
 	"site":  {"en", "site", "deliveries", "parts", "menu"}, "settings": {"en", "settings", "parts", "menu"}, "captcha": {"en", "captcha", "parts"},
-	"account": {"en", "account", "parts"},
+	"account": {"en", "account", "parts"}, "audit": {"en", "audit", "parts"},
 }
 
 // TestMessages checks that each text that the console uses is loaded with its module, that no key
@@ -42,7 +42,7 @@ func TestMessages(t *testing.T) {
 	}
 
 	german := make(map[string]string)
-	for _, name := range []string{"de", "de-pages"} {
+	for _, name := range []string{"de", "de-pages", "de-audit"} {
 		for _, k := range keysOf(name) {
 			if other, ok := german[k]; ok {
 				t.Errorf("%s is in the messages %s and %s", k, other, name)
@@ -53,8 +53,8 @@ func TestMessages(t *testing.T) {
 
 	files := make(map[string]string)
 	for _, name := range []string{
-		"en", "drilldown", "timeline", "journeys", "why", "zip", "site", "settings", "captcha", "account", "operator", "provider", "import",
-		"alerts", "deliveries", "menu", "parts", "progress",
+		"en", "drilldown", "timeline", "journeys", "why", "zip", "site", "settings", "captcha", "account", "audit", "operator", "provider",
+		"import", "alerts", "deliveries", "menu", "parts", "progress",
 	} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {
@@ -63,7 +63,7 @@ func TestMessages(t *testing.T) {
 			if files[k] = name; german[k] == "" {
 				t.Errorf("%s has no German text", k)
 			}
-			if (name == "en") != (german[k] == "de") {
+			if (name == "en") != (german[k] == "de") || (name == "audit") != (german[k] == "de-audit") {
 				t.Errorf("%s of the messages %s is in the messages %s", k, name, german[k])
 			}
 		}

@@ -1,9 +1,8 @@
 // The pages of an account and its users, and the second step of signing in.
 import type { ComponentType } from 'preact';
-import { AuditLog } from './account/audit';
 import { ConfirmSignUp, ForgotPassword, ResetPassword } from './account/forgotten';
 import { AcceptInvitation } from './account/invitation';
-import { Account, ConfirmEmail, Members, Sessions } from './account/people';
+import { Account, ConfirmEmail, Members } from './account/people';
 import { Security } from './account/security';
 import { SignUp } from './account/signup';
 import { ConfirmAlerts, StopMail } from './account/stopmail';
@@ -22,9 +21,8 @@ export const pages: Record<string, ComponentType<any>> = {
   '/account': Account,
   '/members': Members,
   '/tokens': Tokens,
-  '/sessions': Sessions,
+  '/sessions': Security,
   '/security': Security,
-  '/audit': AuditLog,
   '/forgot-password': ForgotPassword,
   '/reset-password': ResetPassword,
   '/confirm-sign-up': ConfirmSignUp,

@@ -1,6 +1,7 @@
 // The pages of sitekeys.
 import type { ComponentType } from 'preact';
-import { NewSitekey, SitekeyPage, Sitekeys } from './captcha/sitekeys';
+import { SitekeyPage } from './captcha/page';
+import { NewSitekey, Sitekeys } from './captcha/sitekeys';
 import { addMessages } from './core/language';
 import messages from './messages/captcha';
 import parts from './messages/parts';

@@ -254,6 +254,15 @@ export type SetCaptchaPlanInput = {
   plan: CaptchaPlan;
 };
 
+export type SuspendAccountInput = {
+  accountId: string;
+  reason: string;
+};
+
+export type ResumeAccountInput = {
+  accountId: string;
+};
+
 export type UpdateUserInput = {
   language?: Language | null;
   lastAccountId?: string | null;
@@ -1774,13 +1783,25 @@ export type SitekeysData = {
       hasNextPage: boolean;
       endCursor: string | null;
     };
-    edges: {
-      node: SitekeyFields;
-    }[];
+    edges: ({
+      node: {
+        id: string;
+        name: string;
+        domains: string[];
+        notice: string | null;
+        attack: {
+          isActive: boolean;
+        } | null;
+        activity: {
+          day: string;
+          verified: number;
+        }[];
+      };
+    })[];
   } | null;
 };
 export const sitekeys = /* @__PURE__ */ operation<{ account?: string | null; after?: string | null }, SitekeysData>(
-  'query Sitekeys($account:ID,$after:String){viewer{... ViewerFields}account(id:$account){captchaPlan captchaUsage{... CaptchaUsageFields}}sitekeys(accountId:$account,first:50,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{... SitekeyFields}}}}', viewerFieldsText, captchaUsageFieldsText, sitekeyFieldsText,
+  'query Sitekeys($account:ID,$after:String){viewer{... ViewerFields}account(id:$account){captchaPlan captchaUsage{... CaptchaUsageFields}}sitekeys(accountId:$account,first:50,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{id name domains notice attack{isActive}activity(days:30){day verified}}}}}', viewerFieldsText, captchaUsageFieldsText,
 );
 
 export type SitekeyData = {
@@ -1789,7 +1810,6 @@ export type SitekeyData = {
     widgetTag: string;
     cspLines: string[];
     optionalCspLines: string[];
-    notice: string | null;
     policy: PolicyFields;
     attack: {
       isActive: boolean;
@@ -1826,7 +1846,7 @@ export type SitekeyData = {
   } & SitekeyFields | null;
 };
 export const sitekey = /* @__PURE__ */ operation<{ id: string }, SitekeyData>(
-  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines notice policy{... PolicyFields}attack{isActive factor highestFactor since seenAt networks challenges refused usualNetworks}usageHistory(months:12){period used}activity(days:30){day challenges automated solved renewed verified unredeemed medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText, policyFieldsText,
+  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines policy{... PolicyFields}attack{isActive factor highestFactor since seenAt networks challenges refused usualNetworks}usageHistory(months:12){period used}activity(days:30){day challenges automated solved renewed verified unredeemed medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText, policyFieldsText,
 );
 
 export type CreateSitekeyData = {
@@ -2069,6 +2089,7 @@ export const operator = /* @__PURE__ */ operation<Record<string, never>, Operato
 );
 
 export type AccountsData = {
+  viewer: ViewerFields | null;
   accounts: {
     totalCount: number;
     nodes: AccountFields[];
@@ -2079,7 +2100,7 @@ export type AccountsData = {
   } | null;
 };
 export const accounts = /* @__PURE__ */ operation<{ search?: string | null; after?: string | null }, AccountsData>(
-  'query Accounts($search:String,$after:String){accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', accountFieldsText, siteOverviewFieldsText,
+  'query Accounts($search:String,$after:String){viewer{... ViewerFields}accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', viewerFieldsText, accountFieldsText, siteOverviewFieldsText,
 );
 
 export type AccountSitesData = {
@@ -2112,6 +2133,24 @@ export type SetCaptchaPlanData = {
 };
 export const setCaptchaPlan = /* @__PURE__ */ operation<{ input: SetCaptchaPlanInput }, SetCaptchaPlanData>(
   'mutation SetCaptchaPlan($input:SetCaptchaPlanInput!){setCaptchaPlan(input:$input){captchaPlan userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type SuspendAccountData = {
+  suspendAccount: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const suspendAccount = /* @__PURE__ */ operation<{ input: SuspendAccountInput }, SuspendAccountData>(
+  'mutation SuspendAccount($input:SuspendAccountInput!){suspendAccount(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type ResumeAccountData = {
+  resumeAccount: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const resumeAccount = /* @__PURE__ */ operation<{ input: ResumeAccountInput }, ResumeAccountData>(
+  'mutation ResumeAccount($input:ResumeAccountInput!){resumeAccount(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ViewerData = {
@@ -2244,7 +2283,6 @@ export type AccountData = {
   account: {
     id: string;
     name: string;
-    createdAt: string;
     viewerRole: Role | null;
   } | null;
   installation: {
@@ -2253,17 +2291,7 @@ export type AccountData = {
   };
 };
 export const account = /* @__PURE__ */ operation<{ account?: string | null }, AccountData>(
-  'query Account($account:ID){viewer{... ViewerFields}account(id:$account){id name createdAt viewerRole}installation{signUps sendsMail}}', viewerFieldsText,
-);
-
-export type AccountCaptchaData = {
-  account: {
-    captchaPlan: CaptchaPlan;
-    captchaUsage: CaptchaUsageFields;
-  } | null;
-};
-export const accountCaptcha = /* @__PURE__ */ operation<{ account?: string | null }, AccountCaptchaData>(
-  'query AccountCaptcha($account:ID){account(id:$account){captchaPlan captchaUsage{... CaptchaUsageFields}}}', captchaUsageFieldsText,
+  'query Account($account:ID){viewer{... ViewerFields}account(id:$account){id name viewerRole}installation{signUps sendsMail}}', viewerFieldsText,
 );
 
 export type CreateAccountData = {
@@ -2705,20 +2733,22 @@ export const createSegment = /* @__PURE__ */ operation<{ input: CreateSegmentInp
 export type LiveData = {
   viewer: ViewerFields | null;
   site: {
+    lastHitAt: string | null;
     live: LiveFields;
   } & SiteFields | null;
 };
 export const live = /* @__PURE__ */ operation<{ id: string }, LiveData>(
-  'query Live($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields live{... LiveFields}}}', viewerFieldsText, siteFieldsText, liveFieldsText,
+  'query Live($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt live{... LiveFields}}}', viewerFieldsText, siteFieldsText, liveFieldsText,
 );
 
 export type LiveFiguresData = {
   site: {
+    lastHitAt: string | null;
     live: LiveFields;
   } | null;
 };
 export const liveFigures = /* @__PURE__ */ operation<{ id: string }, LiveFiguresData>(
-  'query LiveFigures($id:ID!){site(id:$id){live{... LiveFields}}}', liveFieldsText,
+  'query LiveFigures($id:ID!){site(id:$id){lastHitAt live{... LiveFields}}}', liveFieldsText,
 );
 
 export type SharedFiguresData = {

@@ -52,7 +52,6 @@ func TestCertificatesChromium(t *testing.T) {
 	s := start(t, map[string]string{"ROLES": "control,data"})
 	s.signUp()
 	p := s.openSignedIn("/operator")
-	p.see("Worker last seen")
 	p.see("1 account")
 	p.WaitFor(`!document.body.innerText.includes('Certificates')`)
 

@@ -34,7 +34,7 @@ const wait = async (what, find) => {
     if (found) return found;
 
     // A busy machine may answer 503, as it would to a user.
-    const again = [...document.querySelectorAll('button')].find((b) => b.textContent === 'Try again');
+    const again = [...document.querySelectorAll('button')].find((b) => b.textContent.startsWith('Try again'));
     if (i %% 20 === 19) again?.click();
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

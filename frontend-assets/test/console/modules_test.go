@@ -30,7 +30,7 @@ func TestUpgradeUnderOpenTabChromium(t *testing.T) {
 		"CONTROL_ADDR": strings.TrimPrefix(before.Origin, "http://"), "DATA_DIR": before.dir,
 	})
 	p.Do(browsertest.Press("ga"))
-	p.see("Change the password")
+	p.see("Leave the account")
 	p.WaitFor("location.pathname === '/account' && !window.old")
 
 	p.Goto(after.Origin + "/nothing")
@@ -78,7 +78,6 @@ func TestModuleFailsToLoadChromium(t *testing.T) {
 	p.Do(browsertest.Press("ga"))
 	p.see("could not be reached")
 	block("*://*:*/nothing")
-	p.press("Try again")
-	p.see("Change the password")
+	p.see("Leave the account")
 	p.WaitFor("location.pathname === '/account'")
 }

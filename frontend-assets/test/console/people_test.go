@@ -6,10 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp/kb"
-
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -167,6 +164,7 @@ func TestSeveralAccountsChromium(t *testing.T) {
 	p.see("Site key")
 	p.WaitFor(`!document.querySelector('input[name=name]').disabled && !document.body.innerText.includes('Delete the site')`)
 	p.press("Account menu of agency@example.com")
+	p.press("Account")
 	p.press("Members")
 	p.see("2 members")
 	p.WaitFor(chosenAccount + ` === 'Kettle & Co'`)
@@ -188,12 +186,15 @@ func TestSeveralAccountsChromium(t *testing.T) {
 	p.press("Account")
 	p.see("New account")
 	p.look("account-several")
+	p.press("Rename")
 	p.fill("Account name", "Agency & Co")
 	p.press("Rename")
 	p.WaitFor(chosenAccount + ` === 'Agency & Co'`)
-	p.fill("New e-mail address", "office@example.com")
-	p.fill("Password", "the agency's password")
 	p.press("Change the e-mail address")
+	p.fill("New e-mail address", "office@example.com")
+	p.fill("Current password", "the agency's password")
+	p.look("account-email")
+	p.press("Change")
 	p.see("A link was sent to office@example.com.")
 	p.Goto(s.mailTo("office@example.com"))
 	p.see("Other sessions end.")
@@ -227,9 +228,9 @@ func TestSeveralAccountsChromium(t *testing.T) {
 	// Leaving keeps the other account.
 	p.press("Account menu of office@example.com")
 	p.press("Account")
-	p.press("Leave the account")
+	p.press("Leave")
 	p.fill("To confirm, type Kettle & Co", "Kettle & Co")
-	p.press("Leave the account")
+	p.press("Leave")
 	p.see("No sites yet")
 	p.WaitFor(`!document.querySelector('header select') && !location.search`)
 	p.clean(s)
@@ -311,39 +312,41 @@ func TestAccountChromium(t *testing.T) {
 
 	// The sign-up of the test started another session, which the page can end.
 	p.Goto(s.Origin + "/sessions")
-	p.see("this browser")
+	p.see("This browser")
 	p.look("sessions")
 	p.press("End")
 	p.see("The session has ended")
-	p.WaitFor(`document.querySelectorAll('tbody tr').length === 1`)
+	p.WaitFor("!" + button("End"))
 
 	// All of this is in the audit log, whose filters stand in the address.
 	p.Goto(s.Origin + "/audit")
-	p.see("revokeApiToken")
-	p.see("nightly export")
+	p.see(ownerEmail + " revoked the API token nightly export")
+	p.press("Details: " + ownerEmail + " created the API token nightly export")
+	p.see("Download, Read")
+	p.see("createApiToken · token_")
 	p.look("audit")
-	p.fill("Action", "createApiToken")
-	p.Do(browsertest.Press(kb.Enter))
-	p.WaitFor(`location.search === '?action=createApiToken' && document.querySelectorAll('tbody tr').length === 1`)
-	p.press("Only this: nightly export")
-	p.fill("Action", "")
-	p.Do(browsertest.Press(kb.Enter))
-	p.WaitFor(`document.querySelectorAll('tbody tr').length === 2 && document.body.innerText.includes('revokeApiToken')`)
+	entries := func(n int) string { return fmt.Sprintf("document.querySelectorAll('.day li').length === %d", n) }
+	p.choose(`document.querySelector('select[aria-label=Changes]')`, "keys")
+	p.WaitFor("location.search === '?kind=keys' && " + entries(2))
+	p.choose(`document.querySelector('select[aria-label=Changes]')`, "")
+	p.WaitFor("document.querySelectorAll('.day li').length > 2")
+	p.press("nightly export")
+	p.WaitFor("location.search.startsWith('?object=') && " + entries(2))
 	p.press("All objects")
-	p.WaitFor(`document.querySelectorAll('tbody tr').length > 2`)
-	p.fill("From", "2000-01-01")
-	p.fill("To", "2000-01-02")
-	p.see("No changes match the filters.")
+	p.WaitFor("document.querySelectorAll('.day li').length > 2")
+	p.choose(`document.querySelector('select[aria-label=Period]')`, "1")
+	p.WaitFor("location.search === '?period=1' && document.querySelectorAll('.day').length === 1")
 
 	p.Goto(s.Origin + "/account")
 	p.see("Kettle & Co")
 	p.look("account")
+	p.press("Change the password")
 	p.fill("Current password", "wrong password")
 	p.fill("New password", "correct horse battery 2")
-	p.press("Change the password")
+	p.press("Change")
 	p.WaitFor(`document.querySelector('form .error')?.textContent.includes('wrong')`)
 	p.fill("Current password", ownerPassword)
-	p.press("Change the password")
+	p.press("Change")
 	p.see("The password is changed")
 
 	// The menu at the top leads out.

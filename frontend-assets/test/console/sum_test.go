@@ -41,16 +41,16 @@ func TestSumOfSitesChromium(t *testing.T) {
 	const section = "document.querySelector('main section.card[aria-busy=false]')"
 	p.WaitFor(fmt.Sprintf("%s?.querySelector('strong').title === '%d'", section, 3*(sites-1)))
 
-	// The cards have the same figures, in the natural order of names, and the sum follows the
+	// The lines have the same figures, in the natural order of names, and the sum follows the
 	// search.
-	p.WaitFor("[...document.querySelectorAll('.cards h2')].map(e => e.textContent).slice(0, 3).join() === 's0.localhost,s1.localhost,s2.localhost'")
-	p.WaitFor(fmt.Sprintf("document.querySelectorAll('.cards strong').length === %d", sites-1))
-	const cards = "[...document.querySelectorAll('.cards strong')].reduce((all, e) => all + Number(e.title), 0)"
+	p.WaitFor("[...document.querySelectorAll('tbody th')].map(e => e.textContent).slice(0, 3).join() === 's0.localhost,s1.localhost,s2.localhost'")
+	p.WaitFor(fmt.Sprintf("document.querySelectorAll('td [title]').length >= %d", sites-1))
+	const cards = "[...document.querySelectorAll('td:nth-child(2) span[title]')].reduce((all, e) => all + Number(e.title), 0)"
 	p.WaitFor(fmt.Sprintf("%s === %d", cards, 3*(sites-1)))
 	p.WaitFor(fmt.Sprintf("%s.querySelectorAll('dd')[0].textContent === '%d'", section, 3*(sites-1)))
 	p.WaitFor(fmt.Sprintf("%s.querySelectorAll('dd')[1].textContent === '%d page views and events'", section, 3*(sites-1)))
 	p.enter("document.querySelector('input[type=search]')", "s2")
-	p.WaitFor("document.querySelectorAll('.cards li').length === 3") // s2, s20 and s21
+	p.WaitFor("document.querySelectorAll('tbody tr').length === 3") // s2, s20 and s21
 	p.see("Sum of 3 sites")
 	p.WaitFor(fmt.Sprintf("%s?.querySelector('strong').title === '9'", section))
 	if found := p.Barriers("main"); len(found) > 0 {

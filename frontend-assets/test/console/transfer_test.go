@@ -86,11 +86,11 @@ func TestSearchOfManySitesChromium(t *testing.T) {
 
 	p := s.openSignedIn("/")
 	p.see("Shop 7")
-	p.WaitFor(`document.querySelectorAll('.cards > li').length === 100`)
+	p.WaitFor(`document.querySelectorAll('tbody tr').length === 100`)
 	p.see("Sum of 102 sites")
 	p.WaitFor(`document.querySelector('main section.card').getAttribute('aria-busy') === 'false'`)
 	p.fill("Search sites", "shop101.localhost")
-	p.WaitFor(`[...document.querySelectorAll('.cards > li')].map(e => e.innerText).join().includes('Shop 101')`)
-	p.WaitFor(`document.querySelectorAll('.cards > li').length === 1`)
+	p.WaitFor(`[...document.querySelectorAll('tbody tr')].map(e => e.innerText).join().includes('Shop 101')`)
+	p.WaitFor(`document.querySelectorAll('tbody tr').length === 1`)
 	p.clean(s)
 }

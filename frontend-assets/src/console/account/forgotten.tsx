@@ -28,15 +28,7 @@ export function ForgotPassword() {
         <p role="status">{t('forgot.sent', { email: sentTo })}</p>
       ) : (
         <Form submit={t('forgot.submit')} onSubmit={submit} disabled={known?.sendsMail === false}>
-          <Field
-            name="email"
-            type="email"
-            label={t('email')}
-            hint={t('forgot.hint')}
-            autoComplete="username"
-            required
-            autoFocus
-          />
+          <Field name="email" type="email" label={t('email')} hint={t('forgot.hint')} autoComplete="username" required autoFocus />
         </Form>
       )}
       <p class="aside">
@@ -67,15 +59,11 @@ export function ResetPassword() {
           <p role="status">{t('reset.done')}</p>
           {tokens > 0 && <p>{t('reset.tokens', { n: tokens })}</p>}
           <p>
-            <a class="button main" href="/sign-in">
-              {t('signIn.title')}
-            </a>
+            <a class="button main" href="/sign-in">{t('signIn.title')}</a>
           </p>
         </>
       ) : (
-        <Form submit={t('reset.submit')} onSubmit={submit}>
-          <NewPassword label={t('password.new')} autoFocus />
-        </Form>
+        <Form submit={t('reset.submit')} onSubmit={submit}><NewPassword label={t('password.new')} autoFocus /></Form>
       )}
     </>
   );

@@ -76,14 +76,7 @@ function Join({ token, consumed, offer }: { token: string; consumed(): void; off
       <p>{known ? t('invitation.signedIn', { email }) : t('invitation.text', { email })}</p>
       <Form submit={t('invitation.submit')} onSubmit={submit}>
         {!known && (
-          <Password
-            name="password"
-            label={t('password')}
-            hint={t('invitation.hint')}
-            autoComplete="new-password"
-            required
-            autoFocus
-          />
+          <Password name="password" label={t('password')} hint={t('invitation.hint')} autoComplete="new-password" required autoFocus />
         )}
         {needsCode && (
           <Field

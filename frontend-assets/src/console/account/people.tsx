@@ -1,18 +1,17 @@
-// The account and its people: members and sessions.
+// The account, its user and its members.
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Action, Confirm } from '../core/dialog';
-import { Field, Form, Password, Select, type Values } from '../core/form';
-import { date } from '../core/format';
-import { t, type TextKey } from '../core/language';
+import { Field, Form, Select, type Values } from '../core/form';
+import { t } from '../core/language';
 import { go } from '../core/router';
 import { Loaded, Missing } from '../core/states';
 import { announce, chosenAccount, isGuest, isOwner, viewer } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
 import {
   account as readAccount,
-  accountCaptcha,
   changePassword,
   confirmEmailChange,
   createAccount,
@@ -23,18 +22,16 @@ import {
   removeMember,
   requestEmailChange,
   revokeInvitation,
-  revokeSession,
-  sessions,
   setMemberRole,
-  signOut,
   updateAccount,
   type MembersData,
   type Role,
-  type ViewerFields,
 } from '../operations';
+import { Ask } from '../parts/ask';
+import { CopyButton } from '../parts/copy';
 import { Group } from '../parts/group';
-import { CaptchaUsage } from '../parts/captchausage';
-import { NewPassword } from './newpassword';
+import { AccountPage } from '../parts/menu';
+import { CurrentPassword, NewPassword } from './newpassword';
 import { chosenSites, domains, SiteChoice, type Sites } from './sitechoice';
 
 /** Access is a role in the whole account, or that of a guest: the role VIEWER for some sites. */
@@ -55,31 +52,31 @@ function enterAccount(id: string | null): void {
   go(id ? '/?account=' + id : '/');
 }
 
-/** Account shows the account and the user, changes them, and leaves or deletes the account. */
+/** Row is a line of a group: a name with its value, and buttons. */
+export const Row = (props: { name: ComponentChildren; text?: ComponentChildren; children?: ComponentChildren }) => (
+  <li>
+    <div>
+      {props.name}
+      {props.text && <p class="hint">{props.text}</p>}
+    </div>
+    <span class="inline">{props.children}</span>
+  </li>
+);
+
+/** Account shows the user and the account, changes them, and leaves or deletes the account. */
 export function Account() {
   const query = useQuery(readAccount, { account: chosenAccount() });
   const [tokenNames, setTokenNames] = useState<string[]>([]);
-  const [changes, setChanges] = useState(0);
-
-  const change = async ({ currentPassword = '', password = '' }: Values): Promise<UserError[]> => {
-    const payload = (await changePassword({ input: { currentPassword, password } })).changePassword;
-    if (payload?.viewer) {
-      announce(t('account.passwordChanged'));
-      setChanges(changes + 1); // a new form, without the passwords
-      setTokenNames(payload.apiTokens.map((token) => token.name));
-    }
-    return payload?.userErrors ?? [];
-  };
-
+  const [sentTo, setSentTo] = useState('');
   return (
-    <>
-      <Title text={t('nav.account')} />
+    <AccountPage title={t('nav.account')}>
       <Loaded query={query}>
         {({ viewer: user, account, installation }) => {
           if (!user || !account) return <Missing />;
+          const accountId = account.id;
           const isLast = user.accounts.length === 1;
-          const named = (key: 'account.leave' | 'account.delete') => ({ button: t(key), title: t(key) });
-          const left = (errors: UserError[]): UserError[] => {
+          const named = (key: 'leave' | 'delete') => ({ button: t(`account.${key}Now`), title: t(`account.${key}`), name: account.name });
+          const left = (errors: UserError[] = []): UserError[] => {
             if (errors.length === 0 && !isLast) enterAccount(null);
             else if (errors.length === 0) {
               viewer.set(null);
@@ -87,135 +84,96 @@ export function Account() {
             }
             return errors;
           };
-          const remove = async ({ password = '', confirm = '' }: Values): Promise<UserError[]> =>
-            left((await deleteAccount({ input: { accountId: account.id, password, confirm } })).deleteAccount?.userErrors ?? []);
-          const leave = async (): Promise<UserError[]> =>
-            left((await leaveAccount({ input: { accountId: account.id } })).leaveAccount?.userErrors ?? []);
           const rename = async ({ name = '' }: Values): Promise<UserError[]> => {
-            const errors =
-              (await updateAccount({ input: { accountId: account.id, name } })).updateAccount?.userErrors ?? [];
-            if (errors.length === 0) {
-              announce(t('saved'));
-              await query.reload();
-            }
+            const errors = (await updateAccount({ input: { accountId, name } })).updateAccount?.userErrors ?? [];
+            if (errors.length === 0) await query.reload();
             return errors;
           };
+          const changeEmail = async ({ email = '', password = '' }: Values): Promise<UserError[]> => {
+            const errors = (await requestEmailChange({ input: { email, password } })).requestEmailChange?.userErrors ?? [];
+            if (errors.length === 0) setSentTo(email);
+            return errors;
+          };
+          const change = async ({ currentPassword = '', password = '' }: Values): Promise<UserError[]> => {
+            const payload = (await changePassword({ input: { currentPassword, password } })).changePassword;
+            if (payload?.viewer) {
+              announce(t('account.passwordChanged'));
+              setTokenNames(payload.apiTokens.map((token) => token.name));
+            }
+            return payload?.userErrors ?? [];
+          };
+          const create = async ({ name = '' }: Values): Promise<UserError[]> => {
+            const payload = (await createAccount({ input: { name } })).createAccount;
+            if (payload?.account) enterAccount(payload.account.id);
+            return payload?.userErrors ?? [];
+          };
+          const nameField = (value = '') => <Field name="name" label={t('account.name')} value={value} maxLength={100} required autoFocus />;
           return (
             <>
-              <Section title={account.name}>
-                <dl class="facts">
-                  <div>
-                    <dt>{t('email')}</dt>
-                    <dd>{user.email}</dd>
-                  </div>
-                  <div>
-                    <dt>{t('member.role')}</dt>
-                    <dd>
-                      {t(`role.${isGuest(user) ? 'GUEST' : (account.viewerRole ?? user.role)}`)}
-                      {user.operator && ', ' + t('member.operator')}
-                    </dd>
-                  </div>
-                  <div>
-                    <dt>{t('account.since')}</dt>
-                    <dd>{date(account.createdAt)}</dd>
-                  </div>
-                  <div>
-                    <dt>{t('account.id')}</dt>
-                    <dd>
-                      <code>{account.id}</code>
-                    </dd>
-                  </div>
-                </dl>
-                {isOwner(user) && (
-                  <Form key={account.name} submit={t('account.rename')} onSubmit={rename} class="row">
-                    <Field name="name" label={t('account.name')} value={account.name} maxLength={100} required />
-                  </Form>
-                )}
-              </Section>
-              {!isGuest(user) && (
-                <p class="aside">
-                  <a href="/alerts">{t('account.alerts')}</a>
-                  {isOwner(user) && <a href="/deleted">{t('deleted.title')}</a>}
-                </p>
-              )}
-              {!isGuest(user) && <AccountCaptcha />}
-              <Section title={t('account.password')} hint={t('account.passwordHint')}>
-                {tokenNames.length > 0 && (
-                  <p class="notice">
-                    {t('account.tokensStay', { names: tokenNames.join(', ') })} <a href="/tokens">{t('nav.tokens')}</a>
-                  </p>
-                )}
-                <Form key={changes} submit={t('account.password')} onSubmit={change} class="column">
-                  <input type="email" name="username" autocomplete="username" value={user.email} hidden readOnly />
-                  <Password name="currentPassword" label={t('password.current')} autoComplete="current-password" required />
-                  <NewPassword label={t('password.new')} />
-                </Form>
-              </Section>
-              {installation.sendsMail && <Email user={user} />}
-              {(installation.signUps || user.operator) && <NewAccount />}
-              <Group line title={t('account.leave')} hint={t('account.leaveHint')}>
-                <Confirm {...named('account.leave')} text={t(isLast ? 'account.leaveLast' : 'account.leaveText')} name={account.name} run={leave} />
+              <Group title={t('account.you')}>
+                <ul class="rows">
+                  <Row name={t('email')} text={<span role="status">{sentTo ? t('email.sent', { email: sentTo }) : user.email}</span>}>
+                    {installation.sendsMail && (
+                      <Ask button={t('member.change')} label={t('email.change')} text={t('email.changeHint', { email: user.email })} run={changeEmail}>
+                        <Field name="email" type="email" label={t('email.new')} autoComplete="email" required autoFocus />
+                        <CurrentPassword />
+                      </Ask>
+                    )}
+                  </Row>
+                  <Row name={t('password')} text={tokenNames[0] && <a href="/tokens">{t('account.tokensStay', { names: tokenNames.join(', ') })}</a>}>
+                    <Ask button={t('member.change')} label={t('account.password')} text={t('account.passwordHint')} run={change}>
+                      <input type="email" name="username" autocomplete="username" value={user.email} hidden readOnly />
+                      <CurrentPassword name="currentPassword" autoFocus />
+                      <NewPassword label={t('password.new')} />
+                    </Ask>
+                  </Row>
+                  <Row name={t('member.role')} text={t(`role.${isGuest(user) ? 'GUEST' : (account.viewerRole ?? user.role)}`) + (user.operator ? ', ' + t('member.operator') : '')} />
+                </ul>
               </Group>
-              {isOwner(user) && (
-                <Group line title={t('account.delete')} hint={t('account.deleteHint')}>
-                  <Confirm {...named('account.delete')} text={t('account.deleteText')} name={account.name} run={remove}>
-                    <Password name="password" label={t('password.current')} autoComplete="current-password" required />
-                  </Confirm>
-                </Group>
-              )}
+              <Group title={t('nav.account')}>
+                <ul class="rows">
+                  <Row name={t('account.name')} text={account.name}>
+                    {isOwner(user) && (
+                      <Ask button={t('account.rename')} run={rename}>{nameField(account.name)}</Ask>
+                    )}
+                  </Row>
+                  <Row name={t('account.id')} text={<code>{accountId}</code>}><CopyButton text={accountId} label={t('account.id')} /></Row>
+                </ul>
+              </Group>
+              <Group title={t('account.more')}>
+                <ul class="rows">
+                  {(installation.signUps || user.operator) && (
+                    <Row name={t('account.new')} text={t('account.newHint')}>
+                      <Ask button={t('account.create')} run={create}>{nameField()}</Ask>
+                    </Row>
+                  )}
+                  <Row name={t('account.leave')} text={t('account.leaveHint')}>
+                    <Confirm
+                      {...named('leave')}
+                      text={t(isLast ? 'account.leaveLast' : 'account.leaveText')}
+                      run={async () => left((await leaveAccount({ input: { accountId } })).leaveAccount?.userErrors)}
+                    />
+                  </Row>
+                  {isOwner(user) && (
+                    <Row name={t('account.delete')} text={t('account.deleteHint')}>
+                      <Confirm
+                        {...named('delete')}
+                        text={t('account.deleteText')}
+                        run={async ({ password = '', confirm = '' }) =>
+                          left((await deleteAccount({ input: { accountId, password, confirm } })).deleteAccount?.userErrors)
+                        }
+                      >
+                        <CurrentPassword />
+                      </Confirm>
+                    </Row>
+                  )}
+                </ul>
+              </Group>
             </>
           );
         }}
       </Loaded>
-    </>
-  );
-}
-
-/** AccountCaptcha shows the use of the captcha quota, which guests must not read. */
-function AccountCaptcha() {
-  const query = useQuery(accountCaptcha, { account: chosenAccount() });
-  return (
-    <Loaded query={query}>
-      {({ account }) => account && <CaptchaUsage plan={account.captchaPlan} usage={account.captchaUsage} />}
-    </Loaded>
-  );
-}
-
-/** Email requests a change of the user's address. */
-function Email({ user }: { user: ViewerFields }) {
-  const [sentTo, setSentTo] = useState('');
-  const submit = async ({ email = '', password = '' }: Values): Promise<UserError[]> => {
-    const errors = (await requestEmailChange({ input: { email, password } })).requestEmailChange?.userErrors ?? [];
-    if (errors.length === 0) setSentTo(email);
-    return errors;
-  };
-  return (
-    <Section title={t('email.change')} hint={t('email.changeHint', { email: user.email })}>
-      {sentTo ? (
-        <p role="status">{t('email.sent', { email: sentTo })}</p>
-      ) : (
-        <Form submit={t('email.change')} onSubmit={submit} class="column">
-          <Field name="email" type="email" label={t('email.new')} autoComplete="email" required />
-          <Password name="password" label={t('password')} autoComplete="current-password" required />
-        </Form>
-      )}
-    </Section>
-  );
-}
-
-/** NewAccount creates a further account of the user. */
-function NewAccount() {
-  const submit = async ({ name = '' }: Values): Promise<UserError[]> => {
-    const payload = (await createAccount({ input: { name } })).createAccount;
-    if (payload?.account) enterAccount(payload.account.id);
-    return payload?.userErrors ?? [];
-  };
-  return (
-    <Section title={t('account.new')} hint={t('account.newHint')}>
-      <Form submit={t('account.create')} onSubmit={submit} class="row">
-        <Field name="name" label={t('account.name')} maxLength={100} required />
-      </Form>
-    </Section>
+    </AccountPage>
   );
 }
 
@@ -238,9 +196,7 @@ export function ConfirmEmail() {
         <>
           <p role="status">{t('email.changed', { email })}</p>
           <p>
-            <a class="button main" href="/">
-              {t('nav.sites')}
-            </a>
+            <a class="button main" href="/">{t('nav.sites')}</a>
           </p>
         </>
       ) : (
@@ -257,15 +213,9 @@ export function ConfirmEmail() {
 export function Members() {
   const query = useQuery(members, { account: chosenAccount() });
   return (
-    <>
-      <Title text={t('nav.members')} />
-      {!isGuest() && (
-        <p>
-          <a href="/alerts">{t('account.alerts')}</a>
-        </p>
-      )}
+    <AccountPage title={t('nav.members')}>
       <Loaded query={query}>{(data) => (data.account ? <MemberLists data={data} reload={query.reload} /> : <Missing />)}</Loaded>
-    </>
+    </AccountPage>
   );
 }
 
@@ -298,10 +248,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
   return (
     <>
       <Section title={t('member.members', { n: account.members.length })}>
-        <Table
-          label={t('nav.members')}
-          head={[t('email'), t('member.role'), t('member.since'), ...(owner ? [t('events.action')] : [])]}
-        >
+        <Table label={t('nav.members')} head={[t('email'), t('member.role'), t('member.since'), ...(owner ? [t('events.action')] : [])]}>
           {account.members.map((m) => (
             <tr key={m.id}>
               <th scope="row">
@@ -323,9 +270,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
                   t(`role.${accessOf(m)}`)
                 )}
               </td>
-              <td>
-                <Time at={m.createdAt} />
-              </td>
+              <td><Time at={m.createdAt} /></td>
               {owner && (
                 <td class="number">
                   {m.id !== user.id && (
@@ -342,7 +287,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
             </tr>
           ))}
         </Table>
-        <dl class="roles hint">
+        <dl class="keys hint">
           {accesses.map((role) => (
             <div key={role}>
               <dt>{t(`role.${role}`)}</dt>
@@ -353,10 +298,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
       </Section>
       {account.invitations.length > 0 && (
         <Section title={t('member.invitations')}>
-          <Table
-            label={t('member.invitations')}
-            head={[t('email'), t('member.role'), t('member.expires'), t('events.action')]}
-          >
+          <Table label={t('member.invitations')} head={[t('email'), t('member.role'), t('member.expires'), t('events.action')]}>
             {account.invitations.map((i) => (
               <tr key={i.id}>
                 <th scope="row">{i.email}</th>
@@ -366,15 +308,11 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
                     {i.siteIds && <span class="hint"> {domains(i.siteIds, account.sites)}</span>}
                   </span>
                 </td>
-                <td>
-                  <Time at={i.expiresAt} />
-                </td>
+                <td><Time at={i.expiresAt} /></td>
                 <td class="number">
                   <Action
                     label={t('member.revokeNamed', { email: i.email })}
-                    run={async () =>
-                      after((await revokeInvitation({ input: { invitationId: i.id } })).revokeInvitation)
-                    }
+                    run={async () => after((await revokeInvitation({ input: { invitationId: i.id } })).revokeInvitation)}
                   >
                     {t('member.revoke')}
                   </Action>
@@ -441,11 +379,7 @@ function AccessPicker(props: {
             setOpen(true);
           }}
         >
-          {accesses.map((r) => (
-            <option key={r} value={r}>
-              {t(`role.${r}`)}
-            </option>
-          ))}
+          {accesses.map((r) => <option key={r} value={r}>{t(`role.${r}`)}</option>)}
         </select>
         {access !== 'GUEST' && access !== accessOf(member) && (
           <Action run={() => saved(accessInput(access, []))}>{t('save')}</Action>
@@ -468,57 +402,5 @@ function AccessPicker(props: {
         </Form>
       )}
     </div>
-  );
-}
-
-/** Sessions lists the browsers where the user is signed in. */
-export function Sessions() {
-  const query = useQuery(sessions, {});
-  const leave = async (): Promise<void> => {
-    await signOut({ input: { everywhere: true } });
-    viewer.set(null);
-    go('/sign-in');
-  };
-  const head: TextKey[] = ['session.lastSeen', 'session.since', 'session.expires', 'events.action'];
-  return (
-    <>
-      <Title text={t('nav.sessions')}>
-        <Action danger run={leave}>
-          {t('session.endAll')}
-        </Action>
-      </Title>
-      <Loaded query={query}>
-        {(data) => (
-          <section class="card">
-            <Table label={t('nav.sessions')} head={head.map((key) => t(key))}>
-              {data.sessions.map((s) => (
-                <tr key={s.id}>
-                  <th scope="row">
-                    <Time at={s.lastSeenAt} /> {s.current && <span class="hint">{t('session.current')}</span>}
-                  </th>
-                  <td>{date(s.createdAt)}</td>
-                  <td>{date(s.expiresAt)}</td>
-                  <td class="number">
-                    {!s.current && (
-                      <Action
-                        done={t('session.ended')}
-                        run={async () => {
-                          const errors =
-                            (await revokeSession({ input: { sessionId: s.id } })).revokeSession?.userErrors ?? [];
-                          if (errors.length === 0) await query.reload();
-                          return errors;
-                        }}
-                      >
-                        {t('session.end')}
-                      </Action>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </Table>
-          </section>
-        )}
-      </Loaded>
-    </>
   );
 }

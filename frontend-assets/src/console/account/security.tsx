@@ -1,17 +1,20 @@
-// The user's second factors, and the rule that an account requires one.
-import type { ComponentChildren } from 'preact';
+// The user's second factors and sessions, and the rule that an account requires one.
 import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
-import { Dialog } from '../core/dialog';
-import { Field, Form, Password, type Values } from '../core/form';
+import { Action } from '../core/dialog';
+import { Field, Form, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
+import { go } from '../core/router';
 import { Loaded } from '../core/states';
-import { accountOf, announce, chosenAccount, isOwner } from '../core/store';
-import { Section, Table, Time, Title } from '../core/ui';
+import { accountOf, announce, chosenAccount, isOwner, viewer } from '../core/store';
+import { Time } from '../core/ui';
+import { Ask } from '../parts/ask';
 import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
+import { Group } from '../parts/group';
+import { AccountPage } from '../parts/menu';
 import { save } from '../parts/save';
 import {
   confirmTotp,
@@ -20,21 +23,26 @@ import {
   finishPasskeyRegistration,
   renamePasskey,
   renewRecoveryCodes,
+  revokeSession,
   secondFactorMembers,
   security,
+  sessions,
   setAccountSecurity,
+  signOut,
   startPasskeyRegistration,
   startTotp,
   type SecurityData,
   type StartTotpData,
 } from '../operations';
+import { CurrentPassword } from './newpassword';
+import { Row } from './people';
 import { createPasskey, withPasskey } from './webauthn';
 
 type User = NonNullable<SecurityData['viewer']>;
 type Factors = NonNullable<User['secondFactors']>;
 type Setup = NonNullable<StartTotpData['startTotp']>;
 
-/** Security shows the user's second factors and changes them. */
+/** Security shows the user's second factors and sessions, and changes them. */
 export function Security() {
   const query = useQuery(security, {});
   const [codes, setCodes] = useState<string[]>([]);
@@ -46,9 +54,7 @@ export function Security() {
   };
 
   return (
-    <>
-      <Title text={t('nav.security')} />
-      <p class="lead">{t('security.hint')}</p>
+    <AccountPage title={t('nav.security')}>
       {codes.length > 0 && <NewCodes codes={codes} onDone={() => setCodes([])} />}
       <Loaded query={query}>
         {({ viewer: user, passkeySignIn }) => {
@@ -56,18 +62,25 @@ export function Security() {
           if (!user || !factors) return null;
           return (
             <>
-              {user.account.requireSecondFactor && !user.hasSecondFactor && (
+              {user.account.requireSecondFactor && !user.hasSecondFactor ? (
                 <p class="notice bad">{t('security.required', { account: user.account.name })}</p>
+              ) : (
+                <p class={user.hasSecondFactor ? 'notice good' : 'notice'}>{t(user.hasSecondFactor ? 'security.good' : 'security.hint')}</p>
               )}
-              <App factors={factors} changed={changed} />
-              <Passkeys factors={factors} offered={!!passkeySignIn} changed={changed} />
-              {user.hasSecondFactor && <RecoveryCodes left={factors.recoveryCodesLeft} changed={changed} />}
+              <Group title={t('security.factors')}>
+                <ul class="rows">
+                  <App factors={factors} changed={changed} />
+                  <Passkeys factors={factors} offered={!!passkeySignIn} changed={changed} />
+                  {user.hasSecondFactor && <RecoveryCodes left={factors.recoveryCodesLeft} changed={changed} />}
+                </ul>
+              </Group>
               {isOwner(user) && <Requirement user={user} />}
+              <Sessions />
             </>
           );
         }}
       </Loaded>
-    </>
+    </AccountPage>
   );
 }
 
@@ -99,9 +112,7 @@ function NewCodes({ codes, onDone }: { codes: string[]; onDone(): void }) {
     <div onClick={(e) => setKept(kept || !!(e.target as Element).closest('button'))}>
       <Secret text={text} label={t('recovery.new')} onDone={onDone} />
       <p>
-        <button type="button" class="small" onClick={download}>
-          {t('recovery.download')}
-        </button>
+        <button type="button" class="small" onClick={download}>{t('recovery.download')}</button>
       </p>
     </div>
   );
@@ -109,55 +120,11 @@ function NewCodes({ codes, onDone }: { codes: string[]; onDone(): void }) {
 
 type Changed = (codes?: string[]) => Promise<void>;
 
-/** WithPassword is a button. Its dialog asks for the password and then runs a change. */
-function WithPassword(props: {
-  button: string;
-  label?: string;
-  text: string;
-  danger?: boolean;
-  children?: ComponentChildren;
-  run(password: string, values: Values): Promise<UserError[]>;
-}) {
-  const [open, setOpen] = useState(false);
-  const run = async (values: Values): Promise<UserError[]> => {
-    const errors = await props.run(values['password'] ?? '', values);
-    if (errors.length === 0) setOpen(false);
-    return errors;
-  };
-  return (
-    <>
-      <button
-        type="button"
-        class={props.danger ? 'small danger' : 'small'}
-        aria-label={props.label}
-        onClick={() => setOpen(true)}
-      >
-        {props.button}
-      </button>
-      {open && (
-        <Dialog title={props.label ?? props.button} onClose={() => setOpen(false)}>
-          <p>{props.text}</p>
-          <Form submit={props.button} danger={!!props.danger} onSubmit={run}>
-            {props.children}
-            <Password
-              name="password"
-              label={t('password.current')}
-              autoComplete="current-password"
-              required
-              autoFocus={!props.children}
-            />
-          </Form>
-        </Dialog>
-      )}
-    </>
-  );
-}
-
 /** App is the section of the authenticator app. */
 function App({ factors, changed }: { factors: Factors; changed: Changed }) {
   const [setup, setSetup] = useState<Setup>();
 
-  const start = async (password: string): Promise<UserError[]> => {
+  const start = async ({ password = '' }: Values): Promise<UserError[]> => {
     const payload = (await startTotp({ input: { password } })).startTotp;
     if (payload?.secret) setSetup(payload);
     return payload?.userErrors ?? [];
@@ -171,7 +138,7 @@ function App({ factors, changed }: { factors: Factors; changed: Changed }) {
     }
     return payload?.userErrors ?? [];
   };
-  const remove = async (password: string): Promise<UserError[]> => {
+  const remove = async ({ password = '' }: Values): Promise<UserError[]> => {
     const errors = (await disableTotp({ input: { password } })).disableTotp?.userErrors ?? [];
     if (errors.length === 0) {
       announce(t('totp.removed'));
@@ -180,55 +147,35 @@ function App({ factors, changed }: { factors: Factors; changed: Changed }) {
     return errors;
   };
 
+  const since = factors.totpSince;
   return (
-    <Section
-      title={t('totp.title')}
-      hint={factors.totpSince ? t('totp.since', { day: date(factors.totpSince) }) : t('totp.hint')}
-    >
-      {setup?.qrCode && setup.secret ? (
-        <>
-          <p>{t('totp.scan')}</p>
-          <svg
-            class="qr"
-            role="img"
-            aria-label={t('totp.qr')}
-            viewBox={`-4 -4 ${setup.qrCode.size + 8} ${setup.qrCode.size + 8}`}
-          >
-            <path d={setup.qrCode.path} />
-          </svg>
-          <p>{t('totp.type')}</p>
-          <Code text={setup.secret} label={t('totp.secret')} />
-          <Form submit={t('totp.confirm')} onSubmit={confirm} class="row" label={t('totp.title')}>
-            <Field
-              name="code"
-              label={t('totp.code')}
-              hint={t('totp.codeHint')}
-              autoComplete="one-time-code"
-              required
-              autoFocus
-              maxLength={10}
-            />
-          </Form>
-        </>
-      ) : (
-        <p class="inline">
-          <WithPassword
-            button={t(factors.totpSince ? 'totp.replace' : 'totp.start')}
-            text={t(factors.totpSince ? 'totp.replaceText' : 'totp.startText')}
-            run={start}
-          />
-          {factors.totpSince && (
-            <WithPassword danger button={t('totp.remove')} text={t('totp.removeText')} run={remove} />
-          )}
-        </p>
+    <>
+      <Row name={t('totp.title')} text={since ? t('totp.since', { day: date(since) }) : t('totp.hint')}>
+        {!setup && <Ask button={t(since ? 'totp.replace' : 'totp.start')} text={t(since ? 'totp.replaceText' : 'totp.startText')} run={start}><CurrentPassword autoFocus /></Ask>}
+        {!setup && since && <Ask danger button={t('totp.remove')} text={t('totp.removeText')} run={remove}><CurrentPassword autoFocus /></Ask>}
+      </Row>
+      {setup?.qrCode && setup.secret && (
+        <li>
+          <div>
+            <p>{t('totp.scan')}</p>
+            <svg class="qr" role="img" aria-label={t('totp.qr')} viewBox={`-4 -4 ${setup.qrCode.size + 8} ${setup.qrCode.size + 8}`}>
+              <path d={setup.qrCode.path} />
+            </svg>
+            <p>{t('totp.type')}</p>
+            <Code text={setup.secret} label={t('totp.secret')} />
+            <Form submit={t('totp.confirm')} onSubmit={confirm} class="row" label={t('totp.title')}>
+              <Field name="code" label={t('totp.code')} hint={t('totp.codeHint')} autoComplete="one-time-code" required autoFocus maxLength={10} />
+            </Form>
+          </div>
+        </li>
       )}
-    </Section>
+    </>
   );
 }
 
 /** Passkeys lists the passkeys and adds one. */
 function Passkeys({ factors, offered, changed }: { factors: Factors; offered: boolean; changed: Changed }) {
-  const add = (password: string, { name = '' }: Values): Promise<UserError[]> =>
+  const add = ({ password = '', name = '' }: Values): Promise<UserError[]> =>
     withPasskey(async () => {
       const started = (await startPasskeyRegistration({ input: { password } })).startPasskeyRegistration;
       if (!started?.request) return started?.userErrors ?? [];
@@ -243,96 +190,63 @@ function Passkeys({ factors, offered, changed }: { factors: Factors; offered: bo
       return payload?.userErrors ?? [];
     });
 
-  return (
-    <Section title={t('passkey.title')} hint={t('passkey.hint')}>
-      {factors.passkeys.length > 0 && (
-        <Table
-          label={t('passkey.title')}
-          head={[t('passkey.name'), t('passkey.created'), t('passkey.lastUsed'), t('passkey.action')]}
-        >
-          {factors.passkeys.map((key) => (
-            <tr key={key.id}>
-              <th scope="row">{key.name}</th>
-              <td>{date(key.createdAt)}</td>
-              <td>{key.lastUsedAt ? <Time at={key.lastUsedAt} /> : t('passkey.unused')}</td>
-              <td class="number">
-                <span class="inline">
-                  <Rename passkey={key} changed={changed} />
-                  <WithPassword
-                    danger
-                    button={t('passkey.delete')}
-                    label={t('passkey.deleteNamed', { name: key.name })}
-                    text={t('passkey.deleteText')}
-                    run={async (password) => {
-                      const errors =
-                        (await deletePasskey({ input: { passkeyId: key.id, password } })).deletePasskey?.userErrors ?? [];
-                      if (errors.length === 0) await changed();
-                      return errors;
-                    }}
-                  />
-                </span>
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      {offered ? (
-        <p>
-          <WithPassword button={t('passkey.add')} text={t('passkey.addText')} run={add}>
-            <Field name="name" label={t('passkey.name')} hint={t('passkey.nameHint')} required maxLength={100} autoFocus />
-          </WithPassword>
-        </p>
-      ) : (
-        <p class="notice">{t('passkey.unavailable')}</p>
-      )}
-    </Section>
-  );
-}
-
-function Rename({ passkey, changed }: { passkey: Factors['passkeys'][number]; changed: Changed }) {
-  const [open, setOpen] = useState(false);
-  const rename = async ({ name = '' }: Values): Promise<UserError[]> => {
-    const errors = (await renamePasskey({ input: { passkeyId: passkey.id, name } })).renamePasskey?.userErrors ?? [];
-    if (errors.length === 0) {
-      setOpen(false);
-      await changed();
-    }
-    return errors;
+  const nameField = (value = '') => <Field name="name" label={t('passkey.name')} hint={t('passkey.nameHint')} value={value} required maxLength={100} autoFocus />;
+  const after = async (payload: { userErrors: UserError[] } | null): Promise<UserError[]> => {
+    if (payload?.userErrors.length === 0) await changed();
+    return payload?.userErrors ?? [];
   };
   return (
     <>
-      <button
-        type="button"
-        class="small"
-        aria-label={t('passkey.renameNamed', { name: passkey.name })}
-        onClick={() => setOpen(true)}
-      >
-        {t('passkey.rename')}
-      </button>
-      {open && (
-        <Dialog title={t('passkey.renameNamed', { name: passkey.name })} onClose={() => setOpen(false)}>
-          <Form submit={t('save')} onSubmit={rename}>
-            <Field name="name" label={t('passkey.name')} value={passkey.name} required maxLength={100} autoFocus />
-          </Form>
-        </Dialog>
-      )}
+      <Row name={t('passkey.title')} text={offered ? t('passkey.hint') : t('passkey.unavailable')}>
+        {offered && (
+          <Ask button={t('passkey.add')} text={t('passkey.addText')} run={add}>
+            {nameField()}
+            <CurrentPassword />
+          </Ask>
+        )}
+      </Row>
+      {factors.passkeys.map(({ id, name, createdAt, lastUsedAt }) => (
+        <Row
+          key={id}
+          name={name}
+          text={
+            <>
+              {t('passkey.created')} {date(createdAt)} · {t('passkey.lastUsed')}: {lastUsedAt ? <Time at={lastUsedAt} /> : t('passkey.unused')}
+            </>
+          }
+        >
+          <Ask
+            button={t('passkey.rename')}
+            label={t('passkey.renameNamed', { name })}
+            run={async ({ name = '' }) => after((await renamePasskey({ input: { passkeyId: id, name } })).renamePasskey)}
+          >
+            {nameField(name)}
+          </Ask>
+          <Ask
+            danger
+            button={t('passkey.delete')}
+            label={t('passkey.deleteNamed', { name })}
+            text={t('passkey.deleteText')}
+            run={async ({ password = '' }) => after((await deletePasskey({ input: { passkeyId: id, password } })).deletePasskey)}
+          >
+            <CurrentPassword autoFocus />
+          </Ask>
+        </Row>
+      ))}
     </>
   );
 }
 
 function RecoveryCodes({ left, changed }: { left: number; changed: Changed }) {
-  const renew = async (password: string): Promise<UserError[]> => {
+  const renew = async ({ password = '' }: Values): Promise<UserError[]> => {
     const payload = (await renewRecoveryCodes({ input: { password } })).renewRecoveryCodes;
-    if (payload && payload.userErrors.length === 0) await changed(payload.recoveryCodes);
+    if (payload?.userErrors.length === 0) await changed(payload.recoveryCodes);
     return payload?.userErrors ?? [];
   };
   return (
-    <Section title={t('recovery.title')} hint={t('recovery.hint')}>
-      <p>{t('recovery.left', { n: left })}</p>
-      <p>
-        <WithPassword button={t('recovery.renew')} text={t('recovery.renewText')} run={renew} />
-      </p>
-    </Section>
+    <Row name={t('recovery.title')} text={`${t('recovery.left', { n: left })} ${t('recovery.hint')}`}>
+      <Ask button={t('recovery.renew')} text={t('recovery.renewText')} run={renew}><CurrentPassword autoFocus /></Ask>
+    </Row>
   );
 }
 
@@ -342,12 +256,12 @@ function RecoveryCodes({ left, changed }: { left: number; changed: Changed }) {
  */
 function Requirement({ user }: { user: User }) {
   return (
-    <Section title={t('requirement.title', { account: accountOf(user)?.name ?? '' })} hint={t('requirement.hint')}>
-      {user.hasSecondFactor ? <RequirementForm /> : <p class="notice">{t('requirement.first')}</p>}
+    <Group title={t('requirement.title', { account: accountOf(user)?.name ?? '' })}>
+      {user.hasSecondFactor ? <RequirementForm /> : <p class="hint">{t('requirement.first')}</p>}
       <p>
         <a href="/provider">{t('requirement.provider')}</a>
       </p>
-    </Section>
+    </Group>
   );
 }
 
@@ -378,11 +292,50 @@ function RequirementForm() {
                 hint={t('requirement.labelHint')}
                 checked={account.requireSecondFactor}
               />
-              <Password name="password" label={t('password.current')} autoComplete="current-password" required />
+              <CurrentPassword />
             </Form>
           </>
         );
       }}
     </Loaded>
+  );
+}
+
+/** Sessions lists the browsers where the user is signed in. */
+function Sessions() {
+  const query = useQuery(sessions, {});
+  const leave = async (): Promise<void> => {
+    await signOut({ input: { everywhere: true } });
+    viewer.set(null);
+    go('/sign-in');
+  };
+  const end = async (sessionId: string): Promise<UserError[]> => {
+    const errors = (await revokeSession({ input: { sessionId } })).revokeSession?.userErrors ?? [];
+    if (errors.length === 0) await query.reload();
+    return errors;
+  };
+  return (
+    <Group title={t('nav.sessions')}>
+      <Loaded query={query}>
+        {(data) => (
+          <ul class="rows">
+            {data.sessions.map(({ id, lastSeenAt, createdAt, expiresAt, current }) => (
+              <Row
+                key={id}
+                name={current ? t('session.current') : <>{t('token.lastUsed')}: <Time at={lastSeenAt} /></>}
+                text={t('session.between', { since: date(createdAt), until: date(expiresAt) })}
+              >
+                {!current && (
+                  <Action done={t('session.ended')} run={() => end(id)}>{t('session.end')}</Action>
+                )}
+              </Row>
+            ))}
+          </ul>
+        )}
+      </Loaded>
+      <div>
+        <Action danger run={leave}>{t('session.endAll')}</Action>
+      </div>
+    </Group>
   );
 }

@@ -7,10 +7,11 @@ import { Field, Form, Select, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Loaded } from '../core/states';
-import { chosenAccount } from '../core/store';
-import { Section, Table, Time, Title } from '../core/ui';
+import { chosenAccount, mayEdit } from '../core/store';
+import { Section, Table, Time } from '../core/ui';
 import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
+import { AccountPage } from '../parts/menu';
 import {
   createToken,
   revokeToken,
@@ -52,8 +53,7 @@ export function Tokens() {
   };
 
   return (
-    <>
-      <Title text={t('nav.tokens')} />
+    <AccountPage title={t('nav.tokens')}>
       <p class="lead">{t('token.hint')}</p>
       {secret && <Secret text={secret} label={t('token.token')} onDone={() => setSecret('')} />}
       <Loaded query={query}>
@@ -77,7 +77,7 @@ export function Tokens() {
                 />
                 <fieldset>
                   <legend>{t('token.scopes')}</legend>
-                  {scopes.map((scope) => (
+                  {scopes.filter((scope) => scope !== 'WRITE' || mayEdit()).map((scope) => (
                     <Check
                       key={scope}
                       name={scope}
@@ -99,7 +99,7 @@ export function Tokens() {
           </>
         )}
       </Loaded>
-    </>
+    </AccountPage>
   );
 }
 

@@ -3,8 +3,8 @@ import { useQuery } from '../core/data';
 import { t } from '../core/language';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, chosenAccount, mayEdit } from '../core/store';
-import { Title } from '../core/ui';
 import { accountAlerts, siteAlerts, type AlertChannelFields } from '../operations';
+import { AccountPage } from '../parts/menu';
 import { OnDemand } from '../parts/ondemand';
 import { SettingsPage } from '../parts/settings';
 import { currentZone } from '../parts/zones';
@@ -43,23 +43,18 @@ export function SiteAlerts({ id }: { id: string }) {
 export function AccountAlerts() {
   const query = useQuery(accountAlerts, { account: chosenAccount() });
   return (
-    <>
-      <Title text={t('alerts.title')} />
+    <AccountPage title={t('nav.alerts')}>
       <p class="lead">{t('alerts.ofAccount')}</p>
       <Loaded query={query}>
         {({ account }) =>
           account ? (
-            <Channels
-              channels={account.alertChannels}
-              owner={{ accountId: account.id, timeZone: currentZone() }}
-              reload={query.reload}
-            />
+            <Channels channels={account.alertChannels} owner={{ accountId: account.id, timeZone: currentZone() }} reload={query.reload} />
           ) : (
             <Missing />
           )
         }
       </Loaded>
-    </>
+    </AccountPage>
   );
 }
 
@@ -74,18 +69,10 @@ function Channels({ channels, owner, reload }: { channels: AlertChannelFields[];
     <>
       {channels.length === 0 && <Empty>{t('alerts.none')}</Empty>}
       {channels.map((channel) => (
-        <Channel
-          key={channel.id}
-          channel={channel}
-          owner={owner}
-          reload={reload}
-          removed={() => removed(channel.name)}
-        />
+        <Channel key={channel.id} channel={channel} owner={owner} reload={reload} removed={() => removed(channel.name)} />
       ))}
       {mayEdit() && (
-        <OnDemand button={t('alerts.new')}>
-          <NewChannel owner={owner} reload={reload} />
-        </OnDemand>
+        <OnDemand button={t('alerts.new')}><NewChannel owner={owner} reload={reload} /></OnDemand>
       )}
     </>
   );

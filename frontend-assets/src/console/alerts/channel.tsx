@@ -145,20 +145,12 @@ export function Channel(props: {
       {mayEdit() && (
         <div class="actions">
           {!waits && stopReason !== 'recipient' && (
-            <Action run={test} label={t('alerts.testNamed', { name })}>
-              {t('alerts.test')}
-            </Action>
+            <Action run={test} label={t('alerts.testNamed', { name })}>{t('alerts.test')}</Action>
           )}
           <button type="button" class="small" aria-label={t('alerts.editNamed', { name })} onClick={() => setEditing(true)}>
             {t('alerts.edit')}
           </button>
-          <Ask
-            button={t('alerts.delete')}
-            label={t('alerts.deleteNamed', { name })}
-            text={t('alerts.deleteText')}
-            small
-            run={remove}
-          />
+          <Ask button={t('alerts.delete')} label={t('alerts.deleteNamed', { name })} text={t('alerts.deleteText')} danger run={remove} />
         </div>
       )}
       {editing && (

@@ -172,13 +172,7 @@ function Settings({ owner, kind, channel }: { owner: Owner; kind: AlertChannelKi
   return (
     <>
       {kind === 'WEBHOOK' && (
-        <Select
-          name="secret"
-          label={t('alerts.secret')}
-          hint={t('alerts.secretHint')}
-          value={secret[0]![0]}
-          options={secret}
-        />
+        <Select name="secret" label={t('alerts.secret')} hint={t('alerts.secretHint')} value={secret[0]![0]} options={secret} />
       )}
       <Select
         name="language"

@@ -28,14 +28,10 @@ export function OwnMails(props: {
       {channel?.state === 'STOPPED' && <p class="notice">{t('alerts.ownStopped')}</p>}
       <p>{channel ? wishesOf(channel) : t('alerts.noEvents')}</p>
       <p>
-        <button type="button" class="small" onClick={() => setEditing(true)}>
-          {t('alerts.ownEdit')}
-        </button>
+        <button type="button" class="small" onClick={() => setEditing(true)}>{t('alerts.ownEdit')}</button>
       </p>
       {editing && (
-        <Dialog title={t('alerts.own')} onClose={() => setEditing(false)}>
-          <OwnForm channel={channel} owner={owner} saved={saved} />
-        </Dialog>
+        <Dialog title={t('alerts.own')} onClose={() => setEditing(false)}><OwnForm channel={channel} owner={owner} saved={saved} /></Dialog>
       )}
     </Section>
   );

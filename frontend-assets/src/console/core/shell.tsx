@@ -6,7 +6,7 @@ import { language, languages, t, type TextKey } from './language';
 import { go, isAsked, useURL } from './router';
 import { applyTheme, remember, remembered } from './choices';
 import { failureText } from './states';
-import { accountOf, announce, chosenAccount, isGuest, isOwner, pageKeys, status, viewer } from './store';
+import { accountOf, announce, chosenAccount, isGuest, pageKeys, status, viewer } from './store';
 import type { Failure } from './api';
 import { signOut, updateUser, type Language, type ViewerFields } from '../operations';
 
@@ -162,11 +162,6 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
       </summary>
       <div>
         <a href="/account">{t('nav.account')}</a>
-        {!isGuest() && <a href="/members">{t('nav.members')}</a>}
-        <a href="/tokens">{t('nav.tokens')}</a>
-        <a href="/sessions">{t('nav.sessions')}</a>
-        <a href="/security">{t('nav.security')}</a>
-        {isOwner() && <a href="/audit">{t('nav.audit')}</a>}
         {operator && <a href="/operator">{t('nav.operator')}</a>}
         <button type="button" onClick={leave}>
           {t('nav.signOut')}

@@ -75,30 +75,28 @@ export function failureText(failure: Failure): string {
 }
 
 /**
- * Failed explains a failure. A throttled one is retried when its time has passed, and the server is called again
- * every few seconds while it cannot be reached.
+ * Failed explains a failure in one line. A throttled call is made again when its time has passed, and the server is
+ * called again every few seconds while it cannot be reached.
  */
 export function Failed({ failure, retry }: { failure: Failure; retry: () => void }) {
-  const left = useCountdown(failure.retryAfter ?? 0, failure);
-  const away = ['OFFLINE', 'UNAVAILABLE'].includes(failure.code);
-  const waits = failure.retryAfter !== undefined || away;
+  const { code, retryAfter } = failure;
+  const away = /OFFLINE|UNAVAILABLE/.test(code);
+  const left = useCountdown(retryAfter ?? (away ? 5 : 0), failure);
+  const waits = away || retryAfter !== undefined;
 
   useEffect(() => {
-    if (waits && left === 0) {
-      const timer = setTimeout(retry, away ? 5000 : 300);
-      return () => clearTimeout(timer);
-    }
-    return undefined;
+    const timer = waits && left === 0 && setTimeout(retry, 300);
+    return () => clearTimeout(timer || undefined);
   }, [failure, left === 0]);
 
-  if (['FORBIDDEN', 'INVALID_ARGUMENT', 'GROUP_TOO_SMALL'].includes(failure.code)) return <p class="notice">{failureText(failure)}</p>;
+  if (/FORBIDDEN|INVALID_ARGUMENT|GROUP_TOO_SMALL/.test(code)) return <p class="notice">{failureText(failure)}</p>;
   return (
-    <div class="notice bad" role="alert">
-      <p>{failureText(failure)}</p>
-      <button type="button" onClick={retry} disabled={left > 0}>
+    <p class={waits ? 'notice' : 'notice bad'}>
+      <span role="alert">{failureText(failure)}</span>{' '}
+      <button type="button" class="link" onClick={retry} disabled={left > 0 && !away}>
         {left > 0 ? t('state.retryIn', { n: left }) : t('state.retry')}
       </button>
-    </div>
+    </p>
   );
 }
 

@@ -3,7 +3,7 @@ import { usePolling, useQuery } from '../core/data';
 import { dateTime, exact } from '../core/format';
 import { t } from '../core/language';
 import { SitePage } from '../core/site';
-import { Missing } from '../core/states';
+import { Empty, Missing } from '../core/states';
 import { Section, share, Time } from '../core/ui';
 import { isSource, valueText } from '../core/values';
 import { live, liveFigures, type LiveFields } from '../operations';
@@ -22,7 +22,13 @@ export function LivePage({ id }: { id: string }) {
     <SitePage id={id} query={query} title={t('live.title')}>
       {({ site }) => {
         if (!site) return <Missing />;
-        return <Figures live={site.live} />;
+        const isQuiet = site.live.visitors === 0 && site.live.pageviews.every((n) => n === 0);
+        if (!isQuiet) return <Figures live={site.live} />;
+        return (
+          <Empty>
+            {t('live.none')} {site.lastHitAt && <>{t('site.lastHit')}: <Time at={site.lastHitAt} /></>}
+          </Empty>
+        );
       }}
     </SitePage>
   );

@@ -1,6 +1,7 @@
 // The texts' keys and forms, of all modules.
 import type en from './en';
 import type account from './account';
+import type audit from './audit';
 import type alerts from './alerts';
 import type captcha from './captcha';
 import type deliveries from './deliveries';
@@ -26,6 +27,7 @@ export type TextKey =
   | keyof typeof en
   | keyof typeof account
   | keyof typeof alerts
+  | keyof typeof audit
   | keyof typeof captcha
   | keyof typeof deliveries
   | keyof typeof drilldown

@@ -1,6 +1,5 @@
 // English texts of the list of a site's settings.
 export default {
-  'menu.open': 'Pages of the settings, now {page}',
   'menu.site': 'Site',
   'menu.data': 'Data',
   'menu.reports': 'Reports',
@@ -9,7 +8,6 @@ export default {
   'events.title': 'Events',
   'rejections.title': 'Refused calls',
   'webhooks.title': 'Webhooks',
-  'alerts.title': 'Alerts',
   'alerts.andMails': 'Alerts and mails',
   'export.title': 'Export',
   'import.title': 'Import',

@@ -42,9 +42,7 @@ export function SignIn() {
     <>
       <Title text={t('signIn.title')} />
       {keepsForm() && (
-        <p class="notice" role="status">
-          {t('form.kept')}
-        </p>
+        <p class="notice" role="status">{t('form.kept')}</p>
       )}
       <Form submit={t('signIn.submit')} onSubmit={submit}>
         <Field name="email" type="email" label={t('email')} autoComplete="username" required autoFocus />

@@ -23,9 +23,7 @@ export function Overview({ id }: { id: string }) {
       query={query}
       placeholder={<Skeleton />}
       aside={({ site }) => (
-        <a href={`/sites/${id}/live`} class="now">
-          {t('live.now', { n: site!.live.visitors })}
-        </a>
+        <a href={`/sites/${id}/live`} class="now">{t('live.now', { n: site!.live.visitors })}</a>
       )}
     >
       {(data) => {
@@ -55,16 +53,12 @@ export function Overview({ id }: { id: string }) {
               <Empty>
                 <h2>{t('overview.empty')}</h2>
                 <p>{t('overview.emptyText', { domain: site.domain })}</p>
-                <a class="button main" href={`/sites/${id}/install`}>
-                  {t('install.title')}
-                </a>
+                <a class="button main" href={`/sites/${id}/install`}>{t('install.title')}</a>
               </Empty>
             )}
             {site.lastHitAt && (
               <p class="aside">
-                <a href={'https://' + site.domain} target="_blank" rel="noreferrer">
-                  {site.domain}
-                </a>
+                <a href={'https://' + site.domain} target="_blank" rel="noreferrer">{site.domain}</a>
                 <span>
                   {t('site.lastHit')}: <Time at={site.lastHitAt} />
                 </span>

@@ -83,9 +83,7 @@ function SharedReport() {
       {({ sharedSite: site }) =>
         site && (
           <>
-            <Title text={site.name}>
-              {site.live && <span class="now">{t('live.now', { n: site.live.visitors })}</span>}
-            </Title>
+            <Title text={site.name}>{site.live && <span class="now">{t('live.now', { n: site.live.visitors })}</span>}</Title>
             {!isFramed && <p class="lead">{t('shared.readOnly', { domain: site.domain })}</p>}
             <Report
               id=""

@@ -7,10 +7,11 @@ import { compact, exact } from '../core/format';
 import { t } from '../core/language';
 import { Change } from '../core/metrics';
 import { setQuery, useURL } from '../core/router';
-import { siteName } from '../core/site';
+import { Mark, siteName } from '../core/site';
 import { Empty, Failed, Loaded } from '../core/states';
 import { chosenAccount, mayEdit, viewer } from '../core/store';
 import { Quota, Time, Title } from '../core/ui';
+import { whenNeeded } from '../report/report';
 import { siteFigures, sites, type SitesData, type SitesFigures } from '../operations';
 
 type Site = SitesData['sites'] extends infer C ? (C extends { edges: { node: infer N }[] } ? N : never) : never;
@@ -74,7 +75,10 @@ function useFound(data: SitesData | undefined, search: string, show: (data: Site
   }, [search]);
 }
 
-/** Sites shows one card for each site. Search and order stand in the URL. */
+/** loadLines loads the module of the list, which few accounts need. */
+const loadLines = whenNeeded(() => import('../lines'));
+
+/** Sites shows one card for each site, or a line for each of many. Search and order stand in the URL. */
 export function Sites() {
   const query = useQuery(sites, { account: chosenAccount(), after: null }, true);
   const read = useFigures(query.data);
@@ -84,14 +88,14 @@ export function Sites() {
   useFound(query.data, search, query.set);
   const order = (searchParams.get('order') ?? 'name') as keyof typeof orders;
   const user = viewer.use();
+  const isLong = (query.data?.sites?.totalCount ?? 0) > 12;
+  const lines = useQuery(loadLines, { needed: isLong });
 
   return (
     <>
       <Title text={t('nav.sites')}>
         {mayEdit(user) && (
-          <a class="button main" href="/sites/new">
-            {t('sites.new')}
-          </a>
+          <a class="button main" href="/sites/new">{t('sites.new')}</a>
         )}
       </Title>
       {query.part && <Failed failure={query.part} retry={query.reload} />}
@@ -132,11 +136,15 @@ export function Sites() {
               )}
               {all.length > 1 && <Sum {...read} figures={figures.filter((site) => matches(site, search))} />}
               {all.length > 0 && found.length === 0 && <p role="status">{t('sites.noMatch', { search })}</p>}
-              <ul class="cards">
-                {found.map((site) => (
-                  <Card key={site.id} site={site} figures={figures.find(({ id }) => id === site.id)} />
-                ))}
-              </ul>
+              {isLong ? (
+                lines.data?.module && <lines.data.module.Lines sites={found} figures={figures} />
+              ) : (
+                <ul class="cards">
+                  {found.map((site) => (
+                    <Card key={site.id} site={site} figures={figures.find(({ id }) => id === site.id)} />
+                  ))}
+                </ul>
+              )}
               {data.sites?.pageInfo.hasNextPage && <More data={data} show={query.set} />}
             </>
           );
@@ -222,6 +230,7 @@ function Card({ site, figures }: { site: Site; figures: Figures | undefined }) {
     <li class="card">
       <h2>
         <a href={'/sites/' + site.id}>{siteName(site)}</a>
+        <Mark on={!!site.notice} />
       </h2>
       {site.name !== site.domain && <p class="hint">{site.displayDomain}</p>}
       {site.lastHitAt ? (
@@ -256,11 +265,6 @@ function Card({ site, figures }: { site: Site; figures: Figures | undefined }) {
       {usage.quota && usage.percent! >= 80 && (
         <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent!} label={t('quota.label')} />
       )}
-      {site.notice && (
-        <p class="badge">
-          <a href={`/sites/${site.id}/rejections`}>{t('site.rejected')}</a>
-        </p>
-      )}
     </li>
   );
 }
@@ -270,8 +274,6 @@ function Sparkline({ values }: { values: number[] }) {
   const most = Math.max(...values, 1);
   const points = values.map((value, i) => `${(96 * i) / Math.max(values.length - 1, 1) + 2},${30 - (28 * value) / most}`);
   return (
-    <svg class="spark" viewBox="0 0 100 32" width="100" height="32" aria-hidden="true">
-      <polyline points={points.join(' ')} />
-    </svg>
+    <svg class="spark" viewBox="0 0 100 32" width="100" height="32" aria-hidden="true"><polyline points={points.join(' ')} /></svg>
   );
 }

@@ -79,9 +79,7 @@ export function Secret({ text, label, hint, onDone }: { text: string; label: str
         <strong>{label}</strong> {hint ?? t('secret.once')}
       </p>
       <Code text={text} label={label} />
-      <button type="button" class="small" onClick={done}>
-        {t('secret.done')}
-      </button>
+      <button type="button" class="small" onClick={done}>{t('secret.done')}</button>
     </div>
   );
 }

@@ -10,8 +10,6 @@ export function OnDemand({ button, children }: { button: string; children: Compo
     if (open) box.current!.querySelector<HTMLElement>('input, select')!.focus();
   }, [open]);
   return (
-    <div ref={box}>
-      {open ? children : <button type="button" class="main" onClick={() => setOpen(true)}>{button}</button>}
-    </div>
+    <div ref={box}>{open ? children : <button type="button" class="main" onClick={() => setOpen(true)}>{button}</button>}</div>
   );
 }

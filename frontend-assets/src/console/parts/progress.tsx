@@ -7,13 +7,9 @@ export function Progress({ text, wait, stop }: { text: string; wait: number; sto
   const left = useCountdown(wait, wait);
   return (
     <span class="inline">
-      <span role="status">
-        {text} {wait > 0 && t('state.limited')}
-      </span>
+      <span role="status">{text} {wait > 0 && t('state.limited')}</span>
       {left > 0 && <span aria-hidden="true">{t('state.continues', { n: left })}</span>}
-      <button type="button" class="small" onClick={stop}>
-        {t('state.stop')}
-      </button>
+      <button type="button" class="small" onClick={stop}>{t('state.stop')}</button>
     </span>
   );
 }

@@ -1,11 +1,11 @@
 // The pages of a site's settings, with the list of them.
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
 import type { Query } from '../core/data';
 import { t, type TextKey } from '../core/language';
-import { Mark, SitePage } from '../core/site';
+import { SitePage } from '../core/site';
 import { isGuest } from '../core/store';
 import type { SiteFields } from '../operations';
+import { PageMenu } from './menu';
 
 /** SettingsPage is a page of a site's settings. */
 export function SettingsPage<D extends { site: SiteFields | null }>(props: {
@@ -34,32 +34,12 @@ const guestPages = { files: ['export', 'alerts'] };
 /** names are the texts of pages that have another name than their title. */
 const names: Record<string, TextKey> = { settings: 'menu.general', alerts: 'alerts.andMails' };
 
-/** Menu lists the pages of a site's settings in groups. Narrow windows show it on demand, below the current page's name. */
+/** Menu lists the pages of a site's settings. */
 function Menu({ id, title, notice }: { id: string; title: string; notice: boolean }) {
-  const [open, setOpen] = useState(false);
-  return (
-    <nav class={open ? 'pages open' : 'pages'} aria-label={t('settings.title')}>
-      <button type="button" aria-expanded={open} aria-label={t('menu.open', { page: title })} onClick={() => setOpen(!open)}>
-        {title}
-        <Mark on={notice} />
-      </button>
-      <ul>
-        {Object.entries(isGuest() ? guestPages : pages).map(([group, paths]) => (
-          <li key={group}>
-            <p id={'menu-' + group}>{t(`menu.${group}` as TextKey)}</p>
-            <ul aria-labelledby={'menu-' + group}>
-              {paths.map((path) => (
-                <li key={path}>
-                  <a href={`/sites/${id}/${path}`} aria-current={location.pathname.endsWith('/' + path) ? 'page' : undefined}>
-                    {t(names[path] ?? (`${path}.title` as TextKey))}
-                    <Mark on={notice && path === 'rejections'} />
-                  </a>
-                </li>
-              ))}
-            </ul>
-          </li>
-        ))}
-      </ul>
-    </nav>
-  );
+  const address = (path: string): string => `/sites/${id}/${path}`;
+  const groups = Object.entries(isGuest() ? guestPages : pages).map(([group, paths]): [string, [string, string][]] => [
+    t(`menu.${group}` as TextKey),
+    paths.map((path) => [address(path), t(names[path] ?? (`${path}.title` as TextKey))]),
+  ]);
+  return <PageMenu label={t('settings.title')} title={title} groups={groups} marked={notice ? address('rejections') : undefined} />;
 }

@@ -10,7 +10,9 @@ import { Group } from './group';
 /** Transfer asks for one of the user's other accounts. It shows nothing if the user owns no other account. */
 export function Transfer(props: {
   name: string;
-  hint: string;
+  /** What moves. Without a hint, the button stands alone. */
+  hint?: string;
+  text?: string;
   from: string;
   to: string;
   run(toAccountId: string): Promise<UserError[]>;
@@ -26,11 +28,14 @@ export function Transfer(props: {
     }
     return errors;
   };
-  return (
-    <Group line title={t('transfer.title')} hint={props.hint}>
-      <Confirm button={t('transfer.title')} title={t('transfer.title')} text={t('transfer.text')} name={props.name} run={run}>
-        <Select name="account" label={t('transfer.to')} options={others.map(({ id, name }) => [id, name])} />
-      </Confirm>
-    </Group>
+  const button = (
+    <Confirm button={t('transfer.title')} title={t('transfer.title')} text={props.text ?? t('transfer.text')} name={props.name} run={run}>
+      <Select name="account" label={t('transfer.to')} options={others.map(({ id, name }) => [id, name])} />
+    </Confirm>
+  );
+  return props.hint ? (
+    <Group line title={t('transfer.title')} hint={props.hint}>{button}</Group>
+  ) : (
+    button
   );
 }

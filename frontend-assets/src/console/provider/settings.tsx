@@ -8,9 +8,10 @@ import { date } from '../core/format';
 import { t } from '../core/language';
 import { Loaded } from '../core/states';
 import { announce, chosenAccount, isOwner } from '../core/store';
-import { Section, Title } from '../core/ui';
+import { Section } from '../core/ui';
 import { Check } from '../parts/check';
 import { Code } from '../parts/copy';
+import { AccountPage } from '../parts/menu';
 import {
   accountProvider,
   deleteAccountProvider,
@@ -49,8 +50,7 @@ const hasRoles = (roles: { role: string }[]): boolean => roles.every(({ role }) 
 export function Provider() {
   const query = useQuery(accountProvider, { account: chosenAccount() });
   return (
-    <>
-      <Title text={t('provider.title')} />
+    <AccountPage title={t('provider.title')}>
       <p class="lead">{t('provider.hint')}</p>
       <Loaded query={query}>
         {({ account }) =>
@@ -71,7 +71,7 @@ export function Provider() {
           ))
         }
       </Loaded>
-    </>
+    </AccountPage>
   );
 }
 

@@ -44,9 +44,7 @@ export function ThroughProvider() {
     <>
       <Title text={t('through.title')} />
       {problem && (
-        <p class="notice bad" role="alert">
-          {problem}
-        </p>
+        <p class="notice bad" role="alert">{problem}</p>
       )}
       {known?.provider && (
         <p>
@@ -120,14 +118,7 @@ function Finish({ failed }: { failed(text: string): void }) {
         </p>
       )}
       <Form submit={t('signIn.submit')} onSubmit={({ secondFactor = '' }) => send({ ...withPassword, secondFactor })}>
-        <Field
-          name="secondFactor"
-          label={t('through.code')}
-          autoComplete="one-time-code"
-          required
-          autoFocus
-          maxLength={64}
-        />
+        <Field name="secondFactor" label={t('through.code')} autoComplete="one-time-code" required autoFocus maxLength={64} />
       </Form>
     </>
   );

@@ -141,7 +141,7 @@ export function Report(props: {
 }
 
 /** whenNeeded returns a function that loads a module once it is needed. */
-const whenNeeded =
+export const whenNeeded =
   <M,>(load: () => Promise<M>) =>
   async ({ needed }: { needed: boolean }): Promise<{ module?: M }> =>
     needed ? { module: await loadModule(load) } : {};

@@ -64,9 +64,7 @@ function ServerSecret({ site, show, edit }: SettingsProps) {
   const confirm = (action: 'Rotate' | 'Revoke', run: (values: Values) => Promise<UserError[]>, more?: ComponentChildren) => {
     const text = t(`settings.secret${action}`);
     return (
-      <Confirm button={text} title={text} text={t(`settings.secret${action}Text`)} name={site.domain} run={run}>
-        {more}
-      </Confirm>
+      <Confirm button={text} title={text} text={t(`settings.secret${action}Text`)} name={site.domain} run={run}>{more}</Confirm>
     );
   };
   const state = hint ? t('settings.secretEnds', { hint }) : t('settings.secretNone');

@@ -22,9 +22,7 @@ export function General({ id }: { id: string }) {
           </Group>
           <Group title={t('settings.domains')} hint={t('settings.domainsHint')}>
             <Rows name="extraDomains" label={t('settings.domain')} values={extraDomains} add={t('settings.addDomain')} disabled={!edit}>
-              <li>
-                <input value={displayDomain} aria-label={t('settings.domain')} readOnly />
-              </li>
+              <li><input value={displayDomain} aria-label={t('settings.domain')} readOnly /></li>
             </Rows>
           </Group>
           <Group title={t('settings.siteKey')} hint={t('settings.siteKeyHint')}>

@@ -15,9 +15,7 @@ export function Privacy({ site }: { site: SettingsProps['site'] }) {
     <Group title={t('privacy.title')} hint={t('privacy.hint')}>
       <div class="actions">
         {Object.entries(languages).map(([code, name]) => (
-          <button key={code} type="button" lang={code} aria-pressed={code === chosen} onClick={() => choose(code)}>
-            {name}
-          </button>
+          <button key={code} type="button" lang={code} aria-pressed={code === chosen} onClick={() => choose(code)}>{name}</button>
         ))}
       </div>
       {chosen && <Text key={chosen} site={site} code={chosen} />}
@@ -34,9 +32,7 @@ function Text({ site, code }: { site: SettingsProps['site']; code: string }) {
   }, [site]);
   return (
     <div lang={code}>
-      <Loaded query={query}>
-        {({ site }) => site && <Code text={site.privacyText} label={t('privacy.text')} />}
-      </Loaded>
+      <Loaded query={query}>{({ site }) => site && <Code text={site.privacyText} label={t('privacy.text')} />}</Loaded>
     </div>
   );
 }

@@ -6,7 +6,8 @@ import { t } from '../core/language';
 import { go } from '../core/router';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, chosenAccount } from '../core/store';
-import { Table, Time, Title } from '../core/ui';
+import { Table, Time } from '../core/ui';
+import { AccountPage } from '../parts/menu';
 import { deletedSites, deleteSite, restoreSite, viewer, type DeletedSitesData } from '../operations';
 
 type Deleted = NonNullable<DeletedSitesData['account']>['deletedSites'][number];
@@ -15,7 +16,7 @@ type Deleted = NonNullable<DeletedSitesData['account']>['deletedSites'][number];
 export function DeletedSites() {
   const query = useQuery(viewer, {});
   return (
-    <Loaded query={query} title={t('deleted.title')}>
+    <Loaded query={query} title={t('nav.deleted')}>
       {({ viewer }) => viewer && <List account={chosenAccount() ?? viewer.account.id} />}
     </Loaded>
   );
@@ -39,17 +40,13 @@ function List({ account }: { account: string }) {
   };
 
   return (
-    <>
-      <Title text={t('deleted.title')} />
+    <AccountPage title={t('nav.deleted')}>
       <Loaded query={query}>
         {({ account }) => {
           if (!account) return <Missing />;
           if (account.deletedSites.length === 0) return <Empty>{t('deleted.empty')}</Empty>;
           return (
-            <Table
-              label={t('deleted.title')}
-              head={[t('deleted.site'), t('deleted.at'), t('deleted.until'), t('deleted.actions')]}
-            >
+            <Table label={t('nav.deleted')} head={[t('deleted.site'), t('deleted.at'), t('deleted.until'), t('deleted.actions')]}>
               {account.deletedSites.map((site) => (
                 <tr key={site.siteId}>
                   <td>
@@ -58,12 +55,8 @@ function List({ account }: { account: string }) {
                       {site.name !== site.domain && <span class="hint"> {site.domain}</span>}
                     </span>
                   </td>
-                  <td>
-                    <Time at={site.deletedAt} />
-                  </td>
-                  <td>
-                    <Time at={site.restorableUntil} />
-                  </td>
+                  <td><Time at={site.deletedAt} /></td>
+                  <td><Time at={site.restorableUntil} /></td>
                   <td class="number">
                     <span class="inline">
                       <Action label={t('deleted.restoreNamed', { name: site.name })} run={() => restore(site)}>
@@ -84,6 +77,6 @@ function List({ account }: { account: string }) {
           );
         }}
       </Loaded>
-    </>
+    </AccountPage>
   );
 }

@@ -76,9 +76,7 @@ export function Events({ id }: { id: string }) {
               <td>{seen(name)}</td>
               <td class="number">{counted(day, name)}</td>
               <td class="number">{counted(month, name)}</td>
-              <td>
-                <KeySwitch name={name} siteId={id} marked={site.keyEvents.includes(name)} edit={edit} show={show} />
-              </td>
+              <td><KeySwitch name={name} siteId={id} marked={site.keyEvents.includes(name)} edit={edit} show={show} /></td>
               {removable && edit && (
                 <td class="number">
                   <Action
@@ -120,35 +118,20 @@ export function Events({ id }: { id: string }) {
                   class="row"
                   label={t('events.register')}
                 >
-                  <Field
-                    name="name"
-                    label={t('events.name')}
-                    hint={t('events.nameHint')}
-                    placeholder="sign-up"
-                    maxLength={48}
-                    required
-                  />
+                  <Field name="name" label={t('events.name')} hint={t('events.nameHint')} placeholder="sign-up" maxLength={48} required />
                 </Form>
               )}
             </Section>
-            <Section
-              title={t('events.automatic')}
-              hint={site.automaticEvents ? t('events.automaticHint') : t('events.automaticOff')}
-            >
+            <Section title={t('events.automatic')} hint={site.automaticEvents ? t('events.automaticHint') : t('events.automaticOff')}>
               {site.automaticEvents && (
                 <Table label={t('events.automatic')} head={head}>
                   {rows(automatic.filter((name) => name !== 'site_search' || site.measureSiteSearch))}
                 </Table>
               )}
             </Section>
-            <Section
-              title={t('events.ecommerce')}
-              hint={site.measureEcommerce ? t('events.ecommerceHint') : t('events.ecommerceOff')}
-            >
+            <Section title={t('events.ecommerce')} hint={site.measureEcommerce ? t('events.ecommerceHint') : t('events.ecommerceOff')}>
               {site.measureEcommerce ? (
-                <Table label={t('events.ecommerce')} head={head}>
-                  {rows(ecommerce)}
-                </Table>
+                <Table label={t('events.ecommerce')} head={head}>{rows(ecommerce)}</Table>
               ) : (
                 <p>
                   <a href={`/sites/${id}/measurement`}>{t('settings.title')}</a>

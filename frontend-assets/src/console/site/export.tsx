@@ -79,26 +79,17 @@ export function Export({ id }: { id: string }) {
                   ]}
                 />
                 <div class="actions">
-                  <button class="main" disabled={!!progress}>
-                    {t('export.download')}
-                  </button>
+                  <button class="main" disabled={!!progress}>{t('export.download')}</button>
                 </div>
               </form>
               {progress ? (
-                <Progress
-                  text={t('export.progress', { n: progress.rows })}
-                  wait={progress.wait}
-                  stop={() => stop.current!.abort()}
-                />
+                <Progress text={t('export.progress', { n: progress.rows })} wait={progress.wait} stop={() => stop.current!.abort()} />
               ) : (
                 <p role="status">{message}</p>
               )}
             </Section>
             <Section title={t('export.script')} hint={t('export.scriptHint')}>
-              <Code
-                text={`curl --header "Authorization: Bearer $TALLYGATE_API_TOKEN" \\\n  "${address}"`}
-                label={t('export.script')}
-              />
+              <Code text={`curl --header "Authorization: Bearer $TALLYGATE_API_TOKEN" \\\n  "${address}"`} label={t('export.script')} />
               <p>
                 <a href="/tokens">{t('nav.tokens')}</a>
               </p>

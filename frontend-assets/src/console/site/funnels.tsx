@@ -80,9 +80,7 @@ function NewFunnel({ id, after }: { id: string; after: SavedProps['after'] }) {
         label={t('funnel.new')}
         after={
           steps < mostSteps && (
-            <button type="button" onClick={() => setSteps(steps + 1)}>
-              {t('funnel.moreSteps')}
-            </button>
+            <button type="button" onClick={() => setSteps(steps + 1)}>{t('funnel.moreSteps')}</button>
           )
         }
       >

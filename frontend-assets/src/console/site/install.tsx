@@ -351,9 +351,7 @@ function Check({ site }: { site: Site }) {
                 <li key={code}>
                   <code>{code}</code> × {exact(count)}: {ignoredTexts[code] ? t(ignoredTexts[code]) : advice}{' '}
                   {/^excluded|^data_centre/.test(code) && (
-                    <a href={`/sites/${site.id}/exclusions`}>
-                      {t('exclusions.title')}
-                    </a>
+                    <a href={`/sites/${site.id}/exclusions`}>{t('exclusions.title')}</a>
                   )}
                 </li>
               ))}
@@ -365,9 +363,7 @@ function Check({ site }: { site: Site }) {
         <li>{t('check.step1')}</li>
         <li>
           {t('check.step2')}{' '}
-          <a href={`https://${site.domain}/?svc_debug`} target="_blank" rel="noreferrer">
-            {site.domain}
-          </a>
+          <a href={`https://${site.domain}/?svc_debug`} target="_blank" rel="noreferrer">{site.domain}</a>
         </li>
         <li>{t('check.step3')}</li>
       </ol>

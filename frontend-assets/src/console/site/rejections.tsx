@@ -39,9 +39,7 @@ export function Rejections({ id }: { id: string }) {
                 {t('rejections.period')}{' '}
                 <select value={String(days)} onChange={(e) => setQuery({ days: e.currentTarget.value })}>
                   {periods.map((n) => (
-                    <option key={n} value={String(n)}>
-                      {t('rejections.days', { n })}
-                    </option>
+                    <option key={n} value={String(n)}>{t('rejections.days', { n })}</option>
                   ))}
                 </select>
               </label>

@@ -98,9 +98,7 @@ function Annotations({ site, edit, after, query, data }: SavedProps & { query: Q
                 onSubmit={change}
                 label={t('annotation.change')}
                 after={
-                  <button type="button" onClick={() => setChanging('')}>
-                    {t('close')}
-                  </button>
+                  <button type="button" onClick={() => setChanging('')}>{t('close')}</button>
                 }
               >
                 {fields(a.day, a.text)}
@@ -140,13 +138,7 @@ function Annotations({ site, edit, after, query, data }: SavedProps & { query: Q
       </ul>
       {site.annotations?.pageInfo.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
       {edit && !changing && (
-        <Form
-          key={list[0]?.id + String(list.length)}
-          submit={t('annotation.add')}
-          class="row"
-          onSubmit={add}
-          label={t('annotation.add')}
-        >
+        <Form key={list[0]?.id + String(list.length)} submit={t('annotation.add')} class="row" onSubmit={add} label={t('annotation.add')}>
           {fields(today(), '')}
         </Form>
       )}
@@ -166,10 +158,7 @@ function Segments({ site, edit, after }: SavedProps) {
       {site.segments.length === 0 ? (
         <Empty>{t('segments.none')}</Empty>
       ) : (
-        <Table
-          label={t('segments.title')}
-          head={[t('segments.name'), t('segments.filters'), ...(edit ? [t('saved.action')] : [])]}
-        >
+        <Table label={t('segments.title')} head={[t('segments.name'), t('segments.filters'), ...(edit ? [t('saved.action')] : [])]}>
           {site.segments.map((s) => (
             <tr key={s.id}>
               <th scope="row">

@@ -66,9 +66,7 @@ export function Sharing({ id }: { id: string }) {
               <Links title={site.name} links={links} edit={edit} reload={query.reload} />
             )}
             {edit && links.length < mostLinks && (
-              <OnDemand key={links.length} button={t('sharing.new')}>
-                <NewLink site={site} create={create} />
-              </OnDemand>
+              <OnDemand key={links.length} button={t('sharing.new')}><NewLink site={site} create={create} /></OnDemand>
             )}
           </>
         );
@@ -179,6 +177,7 @@ function Revoke({ link, reload }: { link: SharedLinkFields; reload(): Promise<vo
       button={t('sharing.revoke')}
       label={t('sharing.revokeNamed', { name: link.name })}
       text={t('sharing.revokeText')}
+      danger
       run={run}
     />
   );

@@ -5,11 +5,11 @@ import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
 import { Section, Table } from '../core/ui';
 import { usagePage } from '../operations';
-import { monthName } from '../parts/month';
+import { Days, Months } from '../parts/days';
 import { SettingsPage } from '../parts/settings';
 import { Used } from '../parts/used';
 
-/** Usage shows the current month's quota, then the months and days with bars in proportion. */
+/** Usage shows the current month's quota, then the days as a chart and the months with bars in proportion. */
 export function Usage({ id }: { id: string }) {
   const query = useQuery(usagePage, { id });
   return (
@@ -17,48 +17,33 @@ export function Usage({ id }: { id: string }) {
       {({ site }) => {
         if (!site) return <Missing />;
         const { usage } = site;
-        const months = site.usageHistory.map(({ period, used }) => ({ key: period, text: monthName(period), used }));
-        const days = site.usageByDay.map(({ day, used }) => ({ key: day, text: utcDay(day), used }));
-        const begun = months.findLastIndex((month) => month.used > 0) + 1;
+        const isEmpty = site.usageHistory.every(({ used }) => used === 0);
         return (
           <>
             <Section title={t('quota.label')} hint={t('usage.plan', { plan: site.plan.replace(/_/g, ' ') })}>
               <Used used={usage.pageviews} {...usage} label={t('quota.label')} text={t('quota.unlimited', { n: usage.pageviews })} />
-              <p class="hint">
-                {usage.quota !== null && t('quota.limit')} {t('quota.resets', { date: date(usage.resetsAt) })}
-              </p>
+              <p class="hint">{usage.quota !== null && t('quota.limit')} {t('quota.resets', { date: date(usage.resetsAt) })}</p>
             </Section>
-            {begun === 0 ? (
+            {isEmpty ? (
               <Empty>{t('usage.none')}</Empty>
             ) : (
-              <div class="columns">
-                <Bars title={t('usage.months')} head={t('usage.month')} rows={months.slice(0, begun)} />
-                <Bars title={t('usage.days')} head={t('usage.day')} rows={days} />
-              </div>
+              <>
+                <Days title={t('usage.days')} hint={t('usage.hint')} days={site.usageByDay}>
+                  <Table label={t('usage.days')} head={[t('usage.day'), t('usage.used')]}>
+                    {site.usageByDay.map(({ day, used }) => (
+                      <tr key={day}>
+                        <th scope="row">{utcDay(day)}</th>
+                        <td class="number">{exact(used)}</td>
+                      </tr>
+                    ))}
+                  </Table>
+                </Days>
+                <Months title={t('usage.months')} months={site.usageHistory} />
+              </>
             )}
           </>
         );
       }}
     </SettingsPage>
-  );
-}
-
-function Bars(props: { title: string; head: string; rows: { key: string; text: string; used: number }[] }) {
-  const most = Math.max(...props.rows.map((row) => row.used), 1);
-  return (
-    <Section title={props.title} hint={t('usage.hint')}>
-      <div class="bars">
-        <Table label={props.title} head={[props.head, t('usage.used')]}>
-          {props.rows.map((row) => (
-            <tr key={row.key}>
-              <th scope="row">{row.text}</th>
-              <td class="number">
-                <span>{exact(row.used)}</span> <progress max={most} value={row.used} aria-label={row.text} />
-              </td>
-            </tr>
-          ))}
-        </Table>
-      </div>
-    </Section>
   );
 }

@@ -95,14 +95,7 @@ function Conversion({ site, show }: FormProps) {
 
   return (
     <Section title={t('webhooks.conversion')} hint={t('webhooks.conversionHint')}>
-      <Form
-        key={secret + site.conversionWebhookSigned}
-        submit={t('save')}
-        onSubmit={save}
-        class="column"
-        disabled={!edit}
-        label={t('webhooks.conversion')}
-      >
+      <Form key={secret + site.conversionWebhookSigned} submit={t('save')} onSubmit={save} class="column" disabled={!edit} label={t('webhooks.conversion')}>
         <Field
           name="url"
           type="url"
@@ -131,11 +124,7 @@ function Conversion({ site, show }: FormProps) {
         )}
       </Form>
       {edit && site.conversionWebhookSigned && (
-        <Action
-          run={async () =>
-            show((await setConversionWebhook({ input: { siteId: site.id, secret: '' } })).setConversionWebhook)
-          }
-        >
+        <Action run={async () => show((await setConversionWebhook({ input: { siteId: site.id, secret: '' } })).setConversionWebhook)}>
           {t('webhooks.secretRemove')}
         </Action>
       )}
@@ -286,12 +275,8 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
     <Section title={t('webhooks.deliveries')} hint={t('webhooks.deliveriesHint')}>
       {edit && (
         <div class="filters">
-          <Action run={() => test('CONVERSION')} disabled={!site.conversionWebhookUrl}>
-            {t('webhooks.test')}
-          </Action>
-          <Action run={() => test('DAILY_EXPORT')} disabled={!site.dailyExportUrl}>
-            {t('webhooks.testDaily')}
-          </Action>
+          <Action run={() => test('CONVERSION')} disabled={!site.conversionWebhookUrl}>{t('webhooks.test')}</Action>
+          <Action run={() => test('DAILY_EXPORT')} disabled={!site.dailyExportUrl}>{t('webhooks.testDaily')}</Action>
           <Action run={again}>{t('webhooks.againAll')}</Action>
         </div>
       )}
@@ -301,9 +286,7 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
           <select onChange={(e) => choose({ state: e.currentTarget.value as DeliveryState })}>
             <option value="">{t('webhooks.all')}</option>
             {states.map((state) => (
-              <option key={state} value={state}>
-                {t(`webhooks.state.${state}`)}
-              </option>
+              <option key={state} value={state}>{t(`webhooks.state.${state}`)}</option>
             ))}
           </select>
         </label>
@@ -312,19 +295,13 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
           <select onChange={(e) => choose({ kind: e.currentTarget.value as DeliveryKind })}>
             <option value="">{t('webhooks.all')}</option>
             {kinds.map((kind) => (
-              <option key={kind} value={kind}>
-                {t(`webhooks.kind.${kind}`)}
-              </option>
+              <option key={kind} value={kind}>{t(`webhooks.kind.${kind}`)}</option>
             ))}
           </select>
         </label>
         <label>
           {t('webhooks.byEvent')}{' '}
-          <input
-            type="search"
-            value={filter.event ?? ''}
-            onInput={(e) => choose({ event: e.currentTarget.value.trim() }, 300)}
-          />
+          <input type="search" value={filter.event ?? ''} onInput={(e) => choose({ event: e.currentTarget.value.trim() }, 300)} />
         </label>
         <label>
           {t('webhooks.bySince')}{' '}
@@ -335,9 +312,7 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
             onChange={(e) => choose({ since: e.currentTarget.value && e.currentTarget.value + 'T00:00:00Z' })}
           />
         </label>
-        <span class="hint" role="status">
-          {filtered && t('webhooks.found', { n: page?.totalCount ?? 0 })}
-        </span>
+        <span class="hint" role="status">{filtered && t('webhooks.found', { n: page?.totalCount ?? 0 })}</span>
       </div>
       {list.length === 0 && <Empty>{filtered ? t('webhooks.noMatch') : t('webhooks.none')}</Empty>}
       <ul class="deliveries">

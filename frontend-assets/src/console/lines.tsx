@@ -1,0 +1,2 @@
+// The list of many sites.
+export { Lines } from './lines/lines';
