@@ -303,19 +303,21 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		delivery := due(t, d, site, noon)
 		startQuick(t, d, a, clock.Now)
 
+		// A correction of times that had read the clock before it jumped makes an attempt due early.
 		for n := range model.MaxAttempts {
 			awaitThat(t, func() (string, bool) {
 				log := logOf(t, d, site, delivery.ID)
 				return fmt.Sprintf("%+v, attempts %s; want %d", log.Delivery, describe(log.Attempts), n+1),
-					len(log.Attempts) == n+1 && log.Attempts[n].Error == model.AttemptInternal && log.LeasedUntil == 0
+					len(log.Attempts) > n && log.Attempts[n].Error == model.AttemptInternal && log.LeasedUntil == 0
 			})
 
 			behind := due(t, d, other, clock.Now())
 			if log := awaitEnd(t, d, other, behind.ID); log.State != model.DeliveryDelivered {
 				t.Errorf("another site's delivery is %s", log.State)
 			}
-			if n < model.MaxAttempts-1 && logOf(t, d, site, delivery.ID).State != model.DeliveryPending {
-				t.Errorf("no longer pending after attempt %d", n+1)
+			log := logOf(t, d, site, delivery.ID)
+			if len(log.Attempts) < model.MaxAttempts && log.State != model.DeliveryPending {
+				t.Errorf("%s after attempt %d", log.State, len(log.Attempts))
 			}
 
 			clock.Add(12 * time.Hour)
