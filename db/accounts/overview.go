@@ -14,15 +14,17 @@ import (
 
 // Overview is an account as an operator sees it.
 type Overview struct {
-	ID            model.AccountID
-	Name          string
-	CaptchaPlan   model.CaptchaPlan
-	CreatedAt     model.Instant
-	Sites         int64
-	Sitekeys      int64
-	Members       int64
-	Pageviews     int64 // of all sites in the month
-	Verifications int64 // of all sitekeys in the month
+	ID               model.AccountID
+	Name             string
+	CaptchaPlan      model.CaptchaPlan
+	CreatedAt        model.Instant
+	SuspendedAt      model.Instant // 0: not suspended
+	SuspensionReason string
+	Sites            int64
+	Sitekeys         int64
+	Members          int64
+	Pageviews        int64 // of all sites in the month
+	Verifications    int64 // of all sitekeys in the month
 }
 
 // OverviewPage selects accounts of the whole installation.
@@ -118,7 +120,7 @@ func (s *Store) overviewsOf(ctx context.Context, ids []model.AccountID, month mo
 
 	var rows []*Overview
 	err := s.db.DefaultCell().Read.NewRaw(`
-SELECT a.id, a.name, a.captcha_plan, a.created_at,
+SELECT a.id, a.name, a.captcha_plan, a.created_at, a.suspended_at, a.suspension_reason,
   (SELECT count(*) FROM sites WHERE account_id = a.id AND deleted_at = 0) AS sites,
   (SELECT count(*) FROM sitekeys WHERE account_id = a.id) AS sitekeys,
   (SELECT count(*) FROM `+db.AllMemberships+` AS m WHERE account_id = a.id) AS members,

@@ -83,6 +83,8 @@ type AccountOverview struct {
 	CaptchaPlan model.CaptchaPlan `json:"captchaPlan"`
 	// Successful verifications of all sitekeys in the month.
 	Verifications int64 `json:"verifications"`
+	// The suspension by an operator. Null if the account is not suspended.
+	Suspension *Suspension `json:"suspension,omitempty"`
 	// The account's sites, oldest first.
 	Sites []*SiteOverview `json:"sites"`
 	// The account's number.

@@ -461,6 +461,38 @@ func (ec *executionContext) fieldContext_AccountOverview_verifications(_ context
 	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "Int64")
 }
 
+func (ec *executionContext) _AccountOverview_suspension(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccountOverview_suspension(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Suspension, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Suspension) graphql.Marshaler {
+			return ec.marshalOSuspension2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSuspension(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccountOverview_suspension(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccountOverview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Suspension(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _AccountOverview_sites(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -786,6 +818,11 @@ func (ec *executionContext) _AccountOverview(ctx context.Context, sel ast.Select
 		case "verifications":
 			out.Values[i] = ec._AccountOverview_verifications(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "suspension":
+			out.Values[i] = ec._AccountOverview_suspension(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "sites":

@@ -2973,6 +2973,8 @@ type AccountOverview {
   captchaPlan: CaptchaPlan!
   "Successful verifications of all sitekeys in the month."
   verifications: Int64!
+  "The suspension by an operator. Null if the account is not suspended."
+  suspension: Suspension
   "The account's sites, oldest first."
   sites(
     "Number of sites, 1 to 100."
@@ -6161,6 +6163,8 @@ func (ec *executionContext) childFields_AccountOverview(ctx context.Context, fie
 		return ec.fieldContext_AccountOverview_captchaPlan(ctx, field)
 	case "verifications":
 		return ec.fieldContext_AccountOverview_verifications(ctx, field)
+	case "suspension":
+		return ec.fieldContext_AccountOverview_suspension(ctx, field)
 	case "sites":
 		return ec.fieldContext_AccountOverview_sites(ctx, field)
 	}

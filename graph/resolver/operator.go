@@ -95,6 +95,7 @@ func (r *Resolver) accountOverviews(rows []*accounts.Overview, month model.Month
 			ID: row.ID, Page: ids, AccountID: nodeid.Of(r.ids, row.ID), Name: row.Name, CreatedAt: row.CreatedAt,
 			SiteCount: int(row.Sites), SitekeyCount: int(row.Sitekeys), MemberCount: int(row.Members),
 			Period: month.String(), Pageviews: row.Pageviews, CaptchaPlan: row.CaptchaPlan, Verifications: row.Verifications,
+			Suspension: suspension(row.SuspendedAt, row.SuspensionReason),
 		}
 	}
 	return nodes

@@ -103,14 +103,14 @@ func (r *accountResolver) Suspension(ctx context.Context, obj *model.Account) (*
 	} else if err != nil {
 		return nil, err
 	}
-	return suspension(obj), nil
+	return suspension(obj.SuspendedAt, obj.SuspensionReason), nil
 }
 
-func suspension(account *model.Account) *generated.Suspension {
-	if account.SuspendedAt == 0 {
+func suspension(since model.Instant, reason string) *generated.Suspension {
+	if since == 0 {
 		return nil
 	}
-	return &generated.Suspension{SuspendedAt: account.SuspendedAt, Reason: account.SuspensionReason}
+	return &generated.Suspension{SuspendedAt: since, Reason: reason}
 }
 
 // SuspendAccount suspends any account, for operators.
@@ -122,7 +122,7 @@ func (r *mutationResolver) SuspendAccount(
 	if err != nil {
 		return nil, err
 	}
-	return &generated.SuspensionPayload{AccountID: &input.AccountID, Suspension: suspension(account)}, nil
+	return &generated.SuspensionPayload{AccountID: &input.AccountID, Suspension: suspension(account.SuspendedAt, account.SuspensionReason)}, nil
 }
 
 // ResumeAccount ends the suspension of any account, for operators.
@@ -134,5 +134,5 @@ func (r *mutationResolver) ResumeAccount(
 	if err != nil {
 		return nil, err
 	}
-	return &generated.SuspensionPayload{AccountID: &input.AccountID, Suspension: suspension(account)}, nil
+	return &generated.SuspensionPayload{AccountID: &input.AccountID, Suspension: suspension(account.SuspendedAt, account.SuspensionReason)}, nil
 }

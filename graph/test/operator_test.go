@@ -19,7 +19,7 @@ const accountsQuery = `query($first: Int, $after: String, $last: Int, $before: S
 	accounts(first: $first, after: $after, last: $last, before: $before, orderBy: $orderBy, search: $search) {
 		totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor } edges { cursor node { name } }
 		nodes { accountId name createdAt siteCount sitekeyCount memberCount period pageviews captchaPlan verifications
-			sites(first: 2) { siteId domain plan usage { pageviews quota percent } } } } }`
+			suspension { reason } sites(first: 2) { siteId domain plan usage { pageviews quota percent } } } } }`
 
 func TestOperatorsListAccounts(t *testing.T) {
 	t.Parallel()
@@ -90,6 +90,10 @@ func TestOperatorsListAccounts(t *testing.T) {
 		if got := list("search", "beta").at("accounts.nodes.0.captchaPlan"); got != "PRO_100K" {
 			t.Errorf("the plan is %v after %s", got, plan.Body)
 		}
+		equal(t, node["suspension"], any(nil), "the suspension")
+		operator.done("suspendAccount", "accountId", node["accountId"], "reason", "spam")
+		equal(t, list("search", "beta").at("accounts.nodes.0.suspension.reason"), any("spam"), "the reason of the suspension")
+		operator.done("resumeAccount", "accountId", node["accountId"])
 
 		for search, want := range map[string]string{
 			"alp": "Alpha", "GAM": "Gamma", "owner@beta": "Beta", "member@alpha": "", "second.exam": "Beta", "a": "Gamma Beta Alpha Operator",

@@ -1004,10 +1004,13 @@ export type AccountFields = {
   pageviews: number;
   captchaPlan: CaptchaPlan;
   verifications: number;
+  suspension: {
+    reason: string;
+  } | null;
   sites: SiteOverviewFields[];
 };
 const accountFieldsText =
-  'fragment AccountFields on AccountOverview{accountId name createdAt siteCount sitekeyCount memberCount pageviews captchaPlan verifications sites(first:20){... SiteOverviewFields}}';
+  'fragment AccountFields on AccountOverview{accountId name createdAt siteCount sitekeyCount memberCount pageviews captchaPlan verifications suspension{reason}sites(first:20){... SiteOverviewFields}}';
 
 export type SiteOverviewFields = {
   siteId: string;
@@ -2137,20 +2140,26 @@ export const setCaptchaPlan = /* @__PURE__ */ operation<{ input: SetCaptchaPlanI
 
 export type SuspendAccountData = {
   suspendAccount: {
+    suspension: {
+      reason: string;
+    } | null;
     userErrors: UserErrorFields[];
   } | null;
 };
 export const suspendAccount = /* @__PURE__ */ operation<{ input: SuspendAccountInput }, SuspendAccountData>(
-  'mutation SuspendAccount($input:SuspendAccountInput!){suspendAccount(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+  'mutation SuspendAccount($input:SuspendAccountInput!){suspendAccount(input:$input){suspension{reason}userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ResumeAccountData = {
   resumeAccount: {
+    suspension: {
+      reason: string;
+    } | null;
     userErrors: UserErrorFields[];
   } | null;
 };
 export const resumeAccount = /* @__PURE__ */ operation<{ input: ResumeAccountInput }, ResumeAccountData>(
-  'mutation ResumeAccount($input:ResumeAccountInput!){resumeAccount(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+  'mutation ResumeAccount($input:ResumeAccountInput!){resumeAccount(input:$input){suspension{reason}userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ViewerData = {

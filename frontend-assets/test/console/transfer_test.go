@@ -55,15 +55,12 @@ func TestSuspendedChromium(t *testing.T) {
 	guest.press("Create the account")
 	guest.see("No sites yet")
 
-	var found struct {
-		Accounts struct{ Nodes []struct{ AccountID string } }
-	}
-	s.Do(`{ accounts(search: "guest@example.com") { nodes { accountId } } }`, nil, &found)
-	if len(found.Accounts.Nodes) != 1 {
-		t.Fatalf("the operator finds %v", found)
-	}
-	s.Do(`mutation ($id: ID!) { suspendAccount(input: {accountId: $id, reason: "Spam from 3 sites"}) { userErrors { message } } }`,
-		map[string]any{"id": found.Accounts.Nodes[0].AccountID}, nil)
+	operator := s.openSignedIn("/operator")
+	operator.press("Guest & Sons")
+	operator.press("Suspend")
+	operator.fill("Reason", "Spam from 3 sites")
+	operator.press("Suspend")
+	operator.see("End the suspension")
 
 	for _, path := range []string{"/", "/members", "/captcha"} {
 		guest.Goto(s.Origin + path)
@@ -71,6 +68,11 @@ func TestSuspendedChromium(t *testing.T) {
 	}
 	guest.look("suspended")
 	guest.clean(s)
+
+	operator.see("Spam from 3 sites")
+	operator.press("End the suspension")
+	operator.see("Its users read the reason")
+	operator.clean(s)
 }
 
 // TestSearchOfManySitesChromium finds a site that is not among the hundred of the first page.

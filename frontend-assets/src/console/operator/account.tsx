@@ -9,18 +9,8 @@ import { t } from '../core/language';
 import { Loaded, Missing } from '../core/states';
 import { announce } from '../core/store';
 import { Section, Table, Title } from '../core/ui';
-import {
-  accounts,
-  accountSites,
-  resumeAccount,
-  setCaptchaPlan,
-  setSitePlan,
-  suspendAccount,
-  type AccountFields,
-  type CaptchaPlan,
-  type SiteOverviewFields,
-  type SitePlan,
-} from '../operations';
+import { accounts, accountSites, resumeAccount, setCaptchaPlan, setSitePlan, suspendAccount } from '../operations';
+import type { AccountFields, CaptchaPlan, SiteOverviewFields, SitePlan, SuspendAccountData } from '../operations';
 import { Ask } from '../parts/ask';
 import { Group } from '../parts/group';
 
@@ -50,6 +40,7 @@ export function AccountDetails({ id }: { id: string }) {
 function Details({ account: a }: { account: AccountFields }) {
   const { accountId, name } = a;
   const [captchaPlan, setShown] = useState(a.captchaPlan);
+  const [suspension, setSuspension] = useState(a.suspension);
   const set = async (plan: string): Promise<UserError[]> => {
     const payload = (await setCaptchaPlan({ input: { accountId, plan: plan as CaptchaPlan } })).setCaptchaPlan;
     if (payload?.captchaPlan) {
@@ -58,9 +49,12 @@ function Details({ account: a }: { account: AccountFields }) {
     }
     return payload?.userErrors ?? [];
   };
-  const done = (errors: UserError[] = []): UserError[] => {
-    if (errors.length === 0) announce(t('saved'));
-    return errors;
+  const changed = (payload: SuspendAccountData['suspendAccount']): UserError[] => {
+    if (payload?.userErrors.length === 0) {
+      setSuspension(payload.suspension);
+      announce(t('saved'));
+    }
+    return payload?.userErrors ?? [];
   };
   return (
     <>
@@ -73,15 +67,18 @@ function Details({ account: a }: { account: AccountFields }) {
       <Group line title={t('operator.captchaPlan')} hint={`${t('operator.sitekeys')}: ${exact(a.sitekeyCount)}, ${t('operator.verifications', { n: a.verifications })}`}>
         <PlanMenu key={captchaPlan} plan={captchaPlan} plans={captchaPlans} label={t('operator.planOf', { name })} set={set} />
       </Group>
-      <Group line title={t('operator.suspension')} hint={t('operator.suspensionHint')}>
-        <Ask
-          danger
-          button={t('operator.suspend')}
-          run={async ({ reason = '' }) => done((await suspendAccount({ input: { accountId, reason } })).suspendAccount?.userErrors)}
-        >
-          <Field name="reason" label={t('operator.reason')} hint={t('operator.reasonHint')} maxLength={500} required autoFocus />
-        </Ask>
-        <Action run={async () => done((await resumeAccount({ input: { accountId } })).resumeAccount?.userErrors)}>{t('operator.resume')}</Action>
+      <Group line title={t('operator.suspension')} hint={suspension?.reason ?? t('operator.suspensionHint')}>
+        {suspension ? (
+          <Action run={async () => changed((await resumeAccount({ input: { accountId } })).resumeAccount)}>{t('operator.resume')}</Action>
+        ) : (
+          <Ask
+            danger
+            button={t('operator.suspend')}
+            run={async ({ reason = '' }) => changed((await suspendAccount({ input: { accountId, reason } })).suspendAccount)}
+          >
+            <Field name="reason" label={t('operator.reason')} hint={t('operator.reasonHint')} maxLength={500} required autoFocus />
+          </Ask>
+        )}
       </Group>
     </>
   );
