@@ -21,11 +21,13 @@ var screenshots = flag.String("screenshots", "", "folder for screenshots of ever
 // picture is the file of the README's picture. "make picture" sets it.
 var picture = flag.String("picture", "", "file for the README's picture of a site's page")
 
-// takePicture stores the upper part of the page as the README's picture.
+// takePicture stores the upper part of the page as the README's picture, in Inter where it is
+// installed (Debian's fonts-inter): the fonts of a server look unlike any visitor's.
 func (p *tab) takePicture() {
 	p.t.Helper()
 	if *picture != "" {
 		p.Do(emulation.SetDeviceMetricsOverride(1280, 1180, 1, false))
+		p.Eval("document.body.style.fontFamily = 'Inter, ' + getComputedStyle(document.body).fontFamily", nil)
 		p.capture(*picture)
 		p.Do(emulation.ClearDeviceMetricsOverride())
 	}
