@@ -61,6 +61,7 @@ func TestSuspendedChromium(t *testing.T) {
 	operator.fill("Reason", "Spam from 3 sites")
 	operator.press("Suspend")
 	operator.see("End the suspension")
+	operator.WaitFor(`!document.querySelector('dialog') && document.activeElement.tagName === 'H1'`)
 
 	for _, path := range []string{"/", "/members", "/captcha"} {
 		guest.Goto(s.Origin + path)
@@ -72,6 +73,7 @@ func TestSuspendedChromium(t *testing.T) {
 	operator.see("Spam from 3 sites")
 	operator.press("End the suspension")
 	operator.see("Its users read the reason")
+	operator.WaitFor(`document.activeElement.tagName === 'H1'`)
 	operator.clean(s)
 }
 

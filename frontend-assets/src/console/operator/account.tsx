@@ -53,6 +53,7 @@ function Details({ account: a }: { account: AccountFields }) {
     if (payload?.userErrors.length === 0) {
       setSuspension(payload.suspension);
       announce(t('saved'));
+      setTimeout(() => document.querySelector('h1')!.focus()); // the pressed button is gone
     }
     return payload?.userErrors ?? [];
   };
