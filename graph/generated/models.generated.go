@@ -257,7 +257,7 @@ type AuditEntry struct {
 
 // Which entries of the audit log. An entry must meet all given conditions.
 type AuditFilter struct {
-	// Mutations and commands, of which one must match. At most 50.
+	// Mutations and commands: one must match. At most 50.
 	Actions []string `json:"actions,omitempty"`
 	// The global id of the user who made the change, also through an API token.
 	ActorID *string `json:"actorId,omitempty"`

@@ -1012,7 +1012,7 @@ type AnnotationPayload {
 
 "Which entries of the audit log. An entry must meet all given conditions."
 input AuditFilter {
-  "Mutations and commands, of which one must match. At most 50."
+  "Mutations and commands: one must match. At most 50."
   actions: [String!]
   "The global id of the user who made the change, also through an API token."
   actorId: ID

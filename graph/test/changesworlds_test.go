@@ -52,7 +52,7 @@ func newChangedWorld(seed int) *changedWorld {
 	}
 	w.after = slices.Clone(w.before)
 
-	// Visits end whose other values are spread, so that none of these has half of them.
+	// Visits end, and their other values are spread: no value has half of the visits.
 	ends := func(n int, change func(*changedVisit)) {
 		for i := range n {
 			v := randomVisit(random, random.IntN(24*60))
@@ -213,7 +213,7 @@ func TestChangesOfMoreRandomWorlds(t *testing.T) {
 	eachAppWith(t, unlimited, func(t *testing.T, a *app) { checkChangedWorlds(t, a, firstWorlds, allWorlds) })
 }
 
-// checkChangedWorlds checks some worlds, each of which is a site of one account.
+// checkChangedWorlds checks some worlds. A world is a site of one account.
 func checkChangedWorlds(t *testing.T, a *app, from, to int) {
 	t.Helper()
 	c := a.owner("owner@example.com")

@@ -92,12 +92,14 @@ func (w *changeWords) names(l *text.Locale, names []model.ChangeName) string {
 	withNoun := []model.ReportDimension{
 		model.DimensionEntryPage, model.DimensionCountry, model.DimensionDevice, model.DimensionLanguage,
 	}
+
 	var list []string
 	for _, name := range names[:min(shownNames, len(names))] {
 		value := clean(name.Value)
 		if name.By == model.DimensionChannel || name.By == model.DimensionDevice {
 			value = cmp.Or(w.values[value], value)
 		}
+
 		switch {
 		case value == "":
 			value = w.without + " " + w.nouns[name.By]
@@ -106,6 +108,7 @@ func (w *changeWords) names(l *text.Locale, names []model.ChangeName) string {
 		case slices.Contains(withNoun, name.By):
 			value = w.nouns[name.By] + " " + value
 		}
+
 		list = append(list, value)
 	}
 	return strings.Join(list, " / ")
