@@ -1,10 +1,13 @@
 // Dialogs that have an entry of the history, so that "back" closes them.
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { go } from '../core/router';
 
-/** useBack calls onClose when the user goes back, which then stays on the page. */
+/**
+ * useBack calls onClose when the user goes back, which then stays on the page. The entry is made with the
+ * dialog: after an effect that waits for the next frame, "back" could leave the page instead.
+ */
 export function useBack(onClose: () => void): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     history.pushState({ dialog: true }, '');
     addEventListener('popstate', onClose);
     return () => {
