@@ -80,10 +80,20 @@ func (c *Changes) of(ctx context.Context, siteID model.SiteID, explain func(cont
 	return change
 }
 
-// visits explains the visits of a summary.
+// visits explains the visits of the days of a message.
 func (c *Changes) visits(ctx context.Context, site *model.Site, from, to model.Day, now model.Instant) *model.Change {
 	return c.of(ctx, site.ID, func(ctx context.Context) (*model.Change, error) {
 		return c.explainer.Visits(ctx, site, from, to, now)
+	})
+}
+
+// lastHour explains the page views of the last hour, beside the same hour a week before in the time
+// zone.
+func (c *Changes) lastHour(ctx context.Context, site *model.Site, zone *time.Location, now model.Instant) *model.Change {
+	to := now.Time().In(zone)
+	past := to.AddDate(0, 0, -7)
+	return c.of(ctx, site.ID, func(ctx context.Context) (*model.Change, error) {
+		return c.explainer.Pageviews(ctx, site, explain.Span{From: past.Add(-time.Hour), To: past}, explain.Span{From: to.Add(-time.Hour), To: to}, now)
 	})
 }
 

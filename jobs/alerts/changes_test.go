@@ -46,7 +46,56 @@ func (*explained) Summary(context.Context, *model.Site, model.Day, model.Day) (*
 }
 
 func (*explained) LiveVisitors(context.Context, *model.Site, model.Instant) (int64, error) {
-	return 0, nil
+	return 101, nil
+}
+
+// TestThresholdsNameCauses checks that the messages of fixed thresholds are explained once for all
+// channels of a site: a spike by the last hour and the same hour a week before in the site's time
+// zone, which has changed its clocks between them, a drop by its day.
+func TestThresholdsNameCauses(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newAlertWorld(t, d)
+		site, e := w.site("shop.example", 1_000*24*time.Hour), &explained{}
+		now := model.At(time.Date(2026, 11, 3, 12, 10, 0, 0, time.UTC)) // 7:10 in New York, 8:10 UTC-4 a week before
+		w.exec("UPDATE sites SET time_zone = 'America/New_York' WHERE id = ?", site.ID)
+		w.exec(`UPDATE alert_channels SET site_id = ?, spike_above = 100, drop_below = 10, spike_due_at = ?, drop_due_at = ?
+			WHERE account_id = ?`, site.ID, now, now, site.AccountID)
+		w.addSecondChannel(site)
+
+		changes := NewChanges(e, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		n, err := NewPlanner(d, e, changes).Plan(t.Context(), now)
+		if err != nil || n != 4 {
+			t.Fatalf("%d messages, %v; want 4", n, err)
+		}
+		want := []string{"shop.example 27T06:10 27T07:10 03T06:10 03T07:10", "shop.example 2026-11-02 2026-11-02"}
+		if !slices.Equal(e.asked, want) {
+			t.Errorf("the explanations are %q, want %q", e.asked, want)
+		}
+		for _, m := range w.messagesOf(site) {
+			if m.Data.Figures.Change == nil || m.Data.Figures.Threshold == 0 || m.Data.Summary != nil {
+				t.Errorf("the message %s has %+v", m.Event, m.Data)
+			}
+		}
+	})
+}
+
+// addSecondChannel adds a copy of the channel of a site.
+func (w *alertWorld) addSecondChannel(site *model.Site) {
+	w.t.Helper()
+	var channel model.AlertChannel
+	testkit.NoError(w.t, w.d.Read.NewSelect().Model(&channel).Where("site_id = ?", site.ID).Scan(w.t.Context()))
+	channel.ID, channel.Name = 0, "second"
+	_, err := w.d.Write.NewInsert().Model(&channel).Exec(w.t.Context())
+	testkit.NoError(w.t, err)
+}
+
+// messagesOf returns the messages of the channels of a site.
+func (w *alertWorld) messagesOf(site *model.Site) (messages []model.AlertMessage) {
+	w.t.Helper()
+	testkit.NoError(w.t, w.d.Read.NewSelect().Model(&messages).
+		Where("channel_id IN (SELECT id FROM alert_channels WHERE site_id = ?)", site.ID).Scan(w.t.Context()))
+	return messages
 }
 
 // TestMessagesNameCauses checks that an alert and a summary are explained once for all channels, an
@@ -61,12 +110,7 @@ func TestMessagesNameCauses(t *testing.T) {
 			site, e := w.site(domain, 1_000*24*time.Hour), &explained{err: failure}
 			w.hits(site, w.now.Add(-2*time.Hour), w.now, 30)
 			w.exec("UPDATE alert_channels SET site_id = ?, weekly = true, weekly_due_at = ? WHERE account_id = ?", site.ID, w.now, site.AccountID)
-			var channel model.AlertChannel
-			testkit.NoError(t, d.Read.NewSelect().Model(&channel).Where("site_id = ?", site.ID).Scan(t.Context()))
-			channel.ID, channel.Name = 0, "second"
-			if _, err := d.Write.NewInsert().Model(&channel).Exec(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.addSecondChannel(site)
 
 			changes := NewChanges(e, slog.New(slog.NewTextHandler(t.Output(), nil)))
 			watcher, planner := NewWatcher(d, changes), NewPlanner(d, e, changes)
@@ -84,9 +128,7 @@ func TestMessagesNameCauses(t *testing.T) {
 			if want := []string{domain + " 13T11:00 13T12:00 20T11:00 20T12:00"}; !slices.Equal(e.asked[:1], want) || len(e.asked) != 2 {
 				t.Errorf("the explanations are %q, want %q and a summary", e.asked, want)
 			}
-			var messages []model.AlertMessage
-			testkit.NoError(t, d.Read.NewSelect().Model(&messages).
-				Where("channel_id IN (SELECT id FROM alert_channels WHERE site_id = ?)", site.ID).Scan(t.Context()))
+			messages := w.messagesOf(site)
 			for _, m := range messages {
 				if hasChange := m.Data.Figures.Change != nil; hasChange != (failure == nil) {
 					t.Errorf("with the error %v, the message %s %s has the change %+v", failure, m.Event, m.Phase, m.Data.Figures.Change)

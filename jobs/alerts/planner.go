@@ -123,7 +123,8 @@ func (p *Planner) compose(
 		if err != nil || visitors <= plan.Threshold {
 			return nil, alerts.DueAfter(plan.Kind, now, zone), err
 		}
-		data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold}
+		change := known.at(summarised{siteID: site.ID}).explain(func() *model.Change { return p.changes.lastHour(ctx, site, zone, now) })
+		data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold, Change: change}
 		return data, now.Add(alerts.SpikePause), nil
 	}
 
@@ -133,24 +134,22 @@ func (p *Planner) compose(
 		return nil, 0, err
 	}
 
-	data.From, data.To = from.String(), to.String()
-	if plan.Kind != model.MessageDrop {
-		if !summary.isExplained {
-			summary.change, summary.isExplained = p.changes.visits(ctx, site, from, to, now), true
-		}
-		data.Summary, data.Figures.Change = summary.ReportSummary, summary.change
-		return data, next, nil
-	}
-
 	visitors := summary.Figures.Visitors
-	if visitors >= plan.Threshold {
+	if plan.Kind == model.MessageDrop && visitors >= plan.Threshold {
 		return nil, next, nil
 	}
-	data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold}
+
+	data.From, data.To = from.String(), to.String()
+	if plan.Kind == model.MessageDrop {
+		data.Figures = model.AlertFigures{Value: visitors, Threshold: plan.Threshold}
+	} else {
+		data.Summary = summary.ReportSummary
+	}
+	data.Figures.Change = summary.explain(func() *model.Change { return p.changes.visits(ctx, site, from, to, now) })
 	return data, next, nil
 }
 
-// summarised are the days of a summary.
+// summarised are the days of a summary, or no days for the present.
 type summarised struct {
 	siteID   model.SiteID
 	from, to model.Day
@@ -163,17 +162,34 @@ type summary struct {
 	isExplained bool
 }
 
+// explain returns the change of all channels, which it asks for once.
+func (s *summary) explain(ask func() *model.Change) *model.Change {
+	if !s.isExplained {
+		s.change, s.isExplained = ask(), true
+	}
+	return s.change
+}
+
 // summaries are the summaries of one page of due messages, so that channels of one site share them.
 type summaries map[summarised]*summary
 
+// at returns a summary, which may have no figures yet.
+func (s summaries) at(of summarised) *summary {
+	if s[of] == nil {
+		s[of] = &summary{}
+	}
+	return s[of]
+}
+
 // summary returns a summary, which it counts once.
 func (p *Planner) summary(ctx context.Context, site *model.Site, of summarised, known summaries) (*summary, error) {
-	if known[of] == nil {
+	s := known.at(of)
+	if s.ReportSummary == nil {
 		figures, err := p.figures.Summary(ctx, site, of.from, of.to)
 		if err != nil {
 			return nil, err
 		}
-		known[of] = &summary{ReportSummary: figures}
+		s.ReportSummary = figures
 	}
-	return known[of], nil
+	return s, nil
 }

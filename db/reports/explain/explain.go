@@ -24,7 +24,8 @@ type Explainer struct{ reports *reports.Store }
 func New(store *reports.Store) *Explainer { return &Explainer{store} }
 
 // Visits explains the visits of the days between from and to, both included, in the site's time
-// zone, and of as many days before. It returns nil if there is nothing to name.
+// zone, and of as many days before; of one day, and of the same weekday a week before. It returns
+// nil if there is nothing to name.
 func (e *Explainer) Visits(ctx context.Context, site *model.Site, from, to model.Day, now model.Instant) (*model.Change, error) {
 	zone, err := site.Zone()
 	if err != nil {
@@ -32,7 +33,7 @@ func (e *Explainer) Visits(ctx context.Context, site *model.Site, from, to model
 	}
 
 	days := period.Period{From: scan.DateOfNumber(from), To: scan.DateOfNumber(to)}
-	shift := period.Before(days, false)
+	shift := period.Before(days, days.Days() == 1)
 	before := shift.Period(days)
 	c := &comparison{Explainer: e, site: site, zone: zone, now: now, metric: changes.Visits, periods: [2]*scan.Query{
 		{Zone: zone, From: days.From, To: days.To}, {Zone: zone, From: before.From, To: before.To},

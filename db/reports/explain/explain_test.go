@@ -70,7 +70,7 @@ func text(c *model.Change) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestExplanations plants changes: a campaign that ends, hours without the script, equal days, a
+// TestExplanations plants changes to the same weekday a week before: a campaign that ends, hours without the script, equal days, a
 // country of few visitors, and a drop within a day that is not over.
 func TestExplanations(t *testing.T) {
 	t.Parallel()
@@ -89,8 +89,8 @@ func TestExplanations(t *testing.T) {
 		isMissing := func(h hit) bool { return h.at >= 9*time.Hour && h.at < 13*time.Hour }
 		isDown := func(h hit) bool { return h.at >= 10*time.Hour && h.path == "/0" || h.at >= 13*time.Hour }
 		testkit.NoError(t, oracle.Store(t.Context(), d, int64(site.ID),
-			day(13, nil), day(14, nil, campaign...), day(15, nil), day(16, isMissing), day(17, nil), day(18, nil), day(19, nil, few...),
-			day(20, isDown),
+			day(8, nil, campaign...), day(9, nil), day(11, nil), day(12, nil), day(13, nil),
+			day(15, nil), day(16, isMissing), day(18, nil), day(19, nil, few...), day(20, isDown),
 		))
 		store := reports.New(d)
 		_, err := store.Plan(t.Context(), model.At(now))
