@@ -35,10 +35,11 @@ export GORACE ?= atexit_sleep_ms=50
 PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PLAIN = -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
 TESTS += $(PLAIN)
-# "make test-left" alone runs the packages of browsers and of the load program.
+# "make test-left" alone runs the packages of browsers and of the load program, and the tests that
+# start, kill and restart the whole program.
 ifndef PKG
-LATER = ./frontend-assets/test/... ./tools/loadgen/...
-PKG = ./graph/test ./dataplane/analytics/test ./jobs ./db/reports ./cmd/tallygate/test \
+LATER = ./frontend-assets/test/... ./tools/loadgen/... ./cmd/tallygate/test
+PKG = ./graph/test ./dataplane/analytics/test ./jobs ./db/reports \
 	$(filter-out $(shell go list $(LATER)),$(shell go list ./...))
 endif
 LONG = ./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tools/loadgen ./...
