@@ -67,10 +67,10 @@ func TestGolden(t *testing.T) {
 	for name, facts := range examples {
 		for _, language := range model.Languages {
 			f, everything := facts(), full()
-			got, file := Text(language, &f), filepath.Join("testdata", name+"."+string(language)+".md")
+			got, file := Text(language, &f), filepath.Join("testdata", name+"."+string(language)+".txt")
 			if name != "full" {
 				got = differences(units(Text(language, &everything)), units(got))
-				file = strings.TrimSuffix(file, ".md") + ".diff"
+				file = strings.TrimSuffix(file, ".txt") + ".diff"
 			}
 
 			if *update {
