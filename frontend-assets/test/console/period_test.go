@@ -1,10 +1,14 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
@@ -217,6 +221,37 @@ func TestSlowAnswerChromium(t *testing.T) {
 	p.WaitFor("getComputedStyle(document.querySelector('.totals')).opacity === '0.5' && " + total(0) + " === '1'")
 	p.Eval("window.release()", nil)
 	p.WaitFor("getComputedStyle(document.querySelector('.totals')).opacity === '1' && " + total(0) + " === '0'")
+}
+
+// TestSlowNetworkChromium opens a report with its comparison over a network with 400 ms of latency
+// and 50 kB a second, as of a slow phone, without a cache. The page has its shape before its
+// figures, says nothing of a failure, and does not jump when the further modules arrive.
+func TestSlowNetworkChromium(t *testing.T) {
+	t.Parallel()
+	s, id := siteWithHit(t)
+	p := s.openSignedIn("/")
+	p.see("Kettle shop")
+	slow := &network.Conditions{Latency: 400, DownloadThroughput: 50_000, UploadThroughput: 50_000}
+	p.Do(network.SetCacheDisabled(true), chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := network.EmulateNetworkConditionsByRule([]*network.Conditions{slow}).Do(ctx)
+		return err
+	}))
+	watched := p.Before(watchShifts + `;new MutationObserver(() => {
+		window.hadSkeleton ||= !!document.querySelector('.skeleton');
+		window.hadFailure ||= !!document.querySelector('main [role=alert]');
+	}).observe(document, { subtree: true, childList: true })`)
+	defer watched()
+
+	p.Goto(s.Origin + "/sites/" + id + "?period=today&compare=previous")
+	p.WaitFor(total(0) + " === '1'")
+	p.WaitFor("document.querySelector('section[aria-label=Events]')?.textContent.includes('Funnels')")
+	p.WaitFor("performance.getEntriesByType('resource').some(r => r.name.endsWith('/drilldown.js') && r.responseEnd)")
+	p.staysInPlace()
+	if state := p.Text("window.hadSkeleton + ' ' + window.hadFailure"); state != "true false" {
+		t.Errorf("had a skeleton and a failure: %s, want true false", state)
+	}
+	t.Log(p.Text("performance.getEntriesByType('resource').map(r => r.name.split('/').pop() + ' ' + Math.round(r.responseEnd) + ' ms').join(', ')"))
+	p.clean(s)
 }
 
 // TestServerAwayChromium stops the service under an open report. The last figures stay with their
