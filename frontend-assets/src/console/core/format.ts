@@ -3,12 +3,12 @@ import { locale } from './language';
 
 const formats = new Map<string, Intl.NumberFormat>();
 
-/** format writes a number. A format is made once, which takes longer than to write a hundred numbers. */
+/** format writes a number with a minus sign, where browsers write a hyphen. A format is made once, which takes longer than to write a hundred numbers. */
 function format(n: number, options: Intl.NumberFormatOptions = {}): string {
   const key = locale() + JSON.stringify(options);
   let made = formats.get(key);
   if (!made) formats.set(key, (made = new Intl.NumberFormat(locale(), options)));
-  return made.format(n);
+  return made.format(n).replace('-', '−');
 }
 
 /** exact writes a whole number with separators. */
