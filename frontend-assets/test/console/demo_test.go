@@ -204,7 +204,7 @@ func (p *tab) fits(siteID, sitekey string) {
 
 	p.Do(chromedp.EmulateViewport(3840, 2160))
 	p.Eval(fmt.Sprintf("history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))", site), nil)
-	p.WaitFor("document.querySelectorAll('.panels > *').length >= 5")
+	p.WaitFor("document.querySelectorAll('.panels .panel').length >= 5")
 	p.WaitFor("document.querySelector('.plot svg').clientWidth > 1800 && document.querySelector('main').clientWidth < 2400")
 	p.shootAsIs("wide")
 

@@ -121,7 +121,7 @@ func TestPanelsChromium(t *testing.T) {
 	for _, edge := range s.goals(id, "EVENT").Rows.Edges[:3] {
 		row := fmt.Sprintf(`[...document.querySelectorAll('section[aria-label="Events"] .ranks > *')]
 			.find(row => row.firstChild.textContent.endsWith(%q))?.lastChild`, edge.Node.Value)
-		share := strings.TrimSuffix(strconv.FormatFloat(edge.Node.Metrics.Share, 'f', 1, 64), ".0") + "%"
+		share := strconv.FormatFloat(edge.Node.Metrics.Share, 'f', 1, 64) + "%"
 		if got := p.Text(row + "?.textContent"); got != share {
 			t.Errorf("the share of %s is %s, want %s", edge.Node.Value, got, share)
 		}
@@ -132,15 +132,17 @@ func TestPanelsChromium(t *testing.T) {
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label="Events"] .ranks > *')].filter(row => row.querySelector('.star'))
 		.map(row => row.querySelector('.stored')?.textContent ?? row.firstChild.lastChild.lastChild.textContent).join() === 'purchase,newsletter_signup'`)
 
-	// Two panels in a row have one height, which their tabs keep.
-	heights := "[...document.querySelectorAll('.panels > :not(.whole-row)')].map(e => e.offsetHeight).join()"
+	// The tabs of a panel leave the panels of the other column in their places, and are one line.
+	places := "[...document.querySelectorAll('.panels > div:nth-child(2) > *')].map(e => [e.offsetTop, e.offsetHeight]).join()"
 	p.Do(chromedp.EmulateViewport(1440, 900))
-	before := p.Text(heights)
+	before := p.Text(places)
+	p.more("Sources")
 	p.press("Source groups")
 	p.WaitFor("document.querySelector('section[aria-label=Sources] .ranks a')?.textContent === 'search' && !document.querySelector('[aria-busy=true]')")
-	if after := p.Text(heights); after != before {
-		t.Errorf("a tab changes the heights of panels from %s to %s", before, after)
+	if after := p.Text(places); after != before {
+		t.Errorf("a tab moves the panels of the other column from %s to %s", before, after)
 	}
+	p.WaitFor("[...document.querySelectorAll('.panel .tabs')].every(nav => nav.offsetHeight < 40)")
 	p.press("Sources")
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label=Sources] .ranks a')].filter(a => a.textContent === 'Google').length === 1`)
 	p.WaitFor(`document.querySelectorAll('section[aria-label=Sources] .ranks .icon').length === 10`)
@@ -203,6 +205,7 @@ func (p *tab) hours(s *service, id string) {
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), kept.Totals.Visitors))
 	p.look("panels-hour")
 	p.press("Remove the filter Hour is 20:00")
+	p.more("Audience")
 	p.press("Days of the week")
 	p.WaitFor("document.querySelector('section[aria-label=Audience] .ranks a')?.textContent === 'Monday'")
 }
@@ -294,7 +297,10 @@ func (p *tab) goalsAndFunnels(s *service, id string) {
 
 // rate writes a share as the page does.
 func rate(n, of int64) string {
-	return strings.TrimSuffix(strconv.FormatFloat(100*float64(n)/float64(of), 'f', 1, 64), ".0") + "%"
+	if n == 0 || n == of {
+		return fmt.Sprintf("%d%%", 100*n/of)
+	}
+	return strconv.FormatFloat(100*float64(n)/float64(of), 'f', 1, 64) + "%"
 }
 
 // revenue compares the panel of revenue with the API: its course, and its rows by channel.

@@ -14,9 +14,9 @@ function format(n: number, options: Intl.NumberFormatOptions = {}): string {
 /** exact writes a whole number with separators. */
 export const exact = (n: number): string => format(n);
 
-/** percent writes a number from 0 to 100 with at most one decimal. */
+/** percent writes a number from 0 to 100 with one decimal, except 0 and 100. */
 export const percent = (n: number): string =>
-  format(n / 100, { style: 'percent', maximumFractionDigits: 1 });
+  format(n / 100, { style: 'percent', minimumFractionDigits: n % 100 ? 1 : 0, maximumFractionDigits: 1 });
 
 /** date writes the day of a time. */
 export const date = (time: string): string => new Date(time).toLocaleDateString(locale(), { dateStyle: 'medium' });

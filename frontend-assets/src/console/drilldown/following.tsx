@@ -1,9 +1,8 @@
-// The tabs of the panel of events, and the dialog of journeys. Journeys and cohorts have a module of their own.
+// The tabs of the panel of events, and the page of journeys. Journeys and cohorts have a module of their own.
 import { useQuery } from '../core/data';
 import { loadModule } from '../core/modules';
-import { go } from '../core/router';
 import { Failed, Loading } from '../core/states';
-import { addressOf, type View } from '../core/view';
+import type { View } from '../core/view';
 import { Funnels, Properties, type RowsOf } from './funnels';
 import { Goals } from './goals';
 
@@ -19,14 +18,13 @@ export function EventsTab(props: { id: string; view: View; rows: RowsOf }) {
   return <Following key={tab} id={id} view={view} />;
 }
 
-/** Following shows journeys or cohorts: the dialog if it is open, and otherwise the tab. */
-export function Following({ id, view, dialog }: { id: string; view: View; dialog?: boolean }) {
+/** Following shows journeys or cohorts: the page of a journey if the address has one, and otherwise the tab. */
+export function Following({ id, view }: { id: string; view: View }) {
   const { data, error, reload } = useQuery(loadJourneys, {});
   if (error) return <Failed failure={error} retry={reload} />;
-  if (!data) return dialog ? null : <Loading />;
+  if (!data) return <Loading />;
 
   const { Cohorts, Journeys, Starts } = data.module;
-  const close = (): void => go(addressOf(view, { journey: '', before: false }));
-  if (dialog) return <Journeys id={id} view={view} onClose={close} />;
-  return view.tabs['events'] === 'COHORT' ? <Cohorts id={id} view={view} /> : <Starts id={id} view={view} />;
+  const Shown = view.journey ? Journeys : view.tabs['events'] === 'COHORT' ? Cohorts : Starts;
+  return <Shown id={id} view={view} />;
 }

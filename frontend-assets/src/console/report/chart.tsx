@@ -187,7 +187,7 @@ function Drawing(props: {
               ),
           )}
           {shown && <line class="cursor" x1={x(at)} x2={x(at)} y1={edge.top} y2={height - edge.bottom} />}
-          {drawn !== null && <circle class="dot" cx={x(at)} cy={y(drawn)} r={4.5} />}
+          {drawn !== null && (shown || !point.partial) && <circle class="dot" cx={x(at)} cy={y(drawn)} r={4.5} />}
         </svg>
       </div>
       {shown &&
@@ -276,7 +276,7 @@ function Axes(props: Scales & { metric: Metric; top: number; step: number; width
   );
 }
 
-/** Lines draws the figure, its area, and the period compared with. The part that is not over is dashed. */
+/** Lines draws the figure, its area, and the period compared with. The line ends before a part that is not over, which is a hollow dot. */
 function Lines({ series, x, y }: Scales) {
   const { points } = series;
   const open = points.findIndex((point) => point.partial);
@@ -317,7 +317,14 @@ function Lines({ series, x, y }: Scales) {
       {own > 0 && part(0, own, ' imported')}
       {series.hasComparison && <path class="compared" d={path(0, points.length, series.drawnCompared)} />}
       {part(own - 1, finished, '')}
-      {open >= 0 && <path class="line open" d={path(open - 1, points.length, series.drawn)} />}
+      {open >= 0 && (
+        <>
+          <circle class="dot open" cx={x(open)} cy={y(series.drawn(points[open]!) ?? 0)} r={4.5} />
+          <text x={x(open)} y={y(series.drawn(points[open]!) ?? 0) - 10} text-anchor={open + 1 < series.axis.length ? 'start' : 'end'}>
+            {t('chart.partial')}
+          </text>
+        </>
+      )}
     </>
   );
 }

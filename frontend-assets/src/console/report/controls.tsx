@@ -38,17 +38,9 @@ export function Controls(props: {
       >
         {timeline && <timeline.CompareMenu {...{ view, choose, open }} />}
       </MenuButton>
-      <button type="button" id="filter" onClick={() => open('filter')}>
-        {t('filter.title')}
-      </button>
-      {id && (
-        <button type="button" onClick={() => open('segments')}>
-          {t('segment.title')}
-        </button>
-      )}
-      <button type="button" onClick={() => open('download')}>
-        {t('report.download')}
-      </button>
+      <button type="button" id="filter" onClick={() => open('filter')}>{t('filter.title')}</button>
+      {id && <button type="button" onClick={() => open('segments')}>{t('segment.title')}</button>}
+      <button type="button" onClick={() => open('download')}>{t('report.download')}</button>
     </div>
   );
 }
