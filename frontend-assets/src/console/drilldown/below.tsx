@@ -26,7 +26,7 @@ export const Below = (props: Props) => (
 /** Why keeps the room of the line until its module is loaded. Without the module there is no line. */
 function Why(props: Props) {
   const { data } = useQuery(loadWhy, {});
-  return data ? <data.module.Why {...props} /> : <p class="hint">&nbsp;</p>;
+  return data ? <data.module.Why {...props} /> : <p class="why" />;
 }
 
 /** Nothing explains a period without visits. */

@@ -94,9 +94,7 @@ function Steps({ id, view, funnel }: { id: string; view: View; funnel: Saved }) 
         <Head names={[t('funnel.stepName'), t('metric.visitors'), t('funnel.ofFirst'), t('funnel.fromBefore')]} hidden />
         {steps.map(({ step, visitors, fromPrevious, comparedVisitors }, i) => (
           <div key={i} role="row" style={share(visitors, all)}>
-            <span role="rowheader">
-              <span><span class="hint">{i + 1}</span> {step.label}</span>
-            </span>
+            <span role="rowheader"><span><span class="hint">{i + 1}</span> {step.label}</span></span>
             <Compared now={visitors} before={comparedVisitors} />
             <span role="cell" class="portion">{all ? percent((100 * visitors) / all) : '–'}</span>
             <span role="cell" class={losses[i] === most ? 'drop most' : 'drop'}>

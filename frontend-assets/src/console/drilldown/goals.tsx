@@ -16,12 +16,9 @@ import { Compared, Figure, Head, pending, valueFilter } from '../parts/ranks';
 import { mostFilters } from './dialogs';
 import { EventLabel } from './eventlabel';
 import { typed } from '../parts/typed';
-import { literalOf, matcherOf } from './patterns';
+import { isPageGoal, literalOf, matcherOf, mostPageGoals } from './patterns';
 
 type Segment = NonNullable<SegmentsData['site']>['segments'][number];
-
-/** mostPageGoals is the largest number of page goals that are counted, because each takes a report of its own. */
-const mostPageGoals = 10;
 
 /** Goals shows the goals of a site. Readers of a shared link have the key events alone. */
 export function Goals({ id, view }: { id: string; view: View }) {
@@ -63,9 +60,7 @@ export function Goals({ id, view }: { id: string; view: View }) {
             ))}
           </div>
         </div>
-      ) : (
-        <p class="none">{t('goal.none')}</p>
-      )}
+      ) : <p class="none">{t('goal.none')}</p>}
       {pages.length > mostPageGoals && <p class="hint">{t('goal.most', { n: mostPageGoals })}</p>}
       {id && mayEdit() && <NewPageGoal id={id} after={saved.reload} />}
     </div>
@@ -75,10 +70,6 @@ export function Goals({ id, view }: { id: string; view: View }) {
 /** readNamed reads the segments and the key events of a site. The readers of a shared link get none. */
 const readNamed = async ({ id }: { id: string }, signal?: AbortSignal): Promise<{ segments: Segment[]; keyEvents: string[] }> =>
   (id ? (await segments({ id }, signal)).site : null) ?? { segments: [], keyEvents: [] };
-
-/** isPageGoal reports whether a segment is a goal: it has one filter, which keeps visits with some pages. */
-const isPageGoal = ({ filters }: Segment): boolean =>
-  filters.length === 1 && filters[0]!.dimension === 'PAGE' && /^(IS|MATCHES)$/.test(filters[0]!.operator);
 
 interface Figures {
   visitors: number;
@@ -94,9 +85,7 @@ function Goal(props: { view: View; filters: Filter[]; figures: Figures; all: num
   const { view, figures, all } = props;
   return (
     <div role="row" style={share(figures.visitors, all)}>
-      <span role="rowheader">
-        <a href={addressOf(view, { filters: props.filters })}>{props.children}</a>
-      </span>
+      <span role="rowheader"><a href={addressOf(view, { filters: props.filters })}>{props.children}</a></span>
       <Compared now={figures.visitors} before={figures.before} />
       <Figure>{figures.total === null ? '–' : exact(figures.total)}</Figure>
       <Figure>{all ? percent((100 * figures.visitors) / all) : '–'}</Figure>

@@ -36,9 +36,7 @@ export function Journeys({ id, view }: { id: string; view: View }) {
   }, [view.journey]);
   return (
     <section class="card">
-      <p class="crumb">
-        <a href={addressOf(view, { journey: '', before: false })}>← {t('site.report')}</a>
-      </p>
+      <p class="crumb"><a href={addressOf(view, { journey: '', before: false })}>← {t('site.report')}</a></p>
       <div class="title">
         <h2 ref={heading} tabIndex={-1}>{t('journey.title', { from: nameOf(view.journey) })}</h2>
         <Chooser key={view.journey} view={view} lists={lists} />
@@ -140,9 +138,7 @@ function Place(props: { view: View; node: Node; all: number; open: boolean; choo
         >
           {text}
         </button>
-      ) : (
-        <span class="other">{text}</span>
-      )}
+      ) : <span class="other">{text}</span>}
       {node.page && (
         <a
           class="only"
@@ -217,9 +213,7 @@ function StartList({ name, starts, view }: List & { view: View }) {
       <div class="ranks" role="rowgroup">
         {starts.map(({ value, metrics }) => (
           <div key={value} role="row" style={share(metrics.visitors, most)}>
-            <span role="rowheader">
-              <a href={addressOf(view, { journey: value })}>{nameOf(value)}</a>
-            </span>
+            <span role="rowheader"><a href={addressOf(view, { journey: value })}>{nameOf(value)}</a></span>
             <Figure>{exact(metrics.visitors)}</Figure>
           </div>
         ))}

@@ -38,13 +38,7 @@ export function Chart(props: {
       <div class="legend">
         <span>{[days(report), series.average].filter(Boolean).join(' · ')}</span>
         {report.comparedFrom && <span>{days({ from: report.comparedFrom, to: report.comparedTo! })}</span>}
-        <MenuButton
-          name="interval"
-          value={series.interval}
-          label={t('chart.interval')}
-          text={intervalName(series.interval)}
-          {...{ opens, open }}
-        >
+        <MenuButton name="interval" value={series.interval} label={t('chart.interval')} text={intervalName(series.interval)} {...{ opens, open }}>
           {timeline && <timeline.IntervalMenu {...{ report, view, series, open }} />}
         </MenuButton>
       </div>
@@ -54,9 +48,7 @@ export function Chart(props: {
         </Drawing>
       ) : AsTable ? (
         <AsTable series={series} metric={metric} />
-      ) : (
-        <Loading />
-      )}
+      ) : <Loading />}
       {props.children}
       <p class="toggle hint">
         <span>{t('report.zone', { zone: report.timeZone })}</span>
@@ -259,17 +251,13 @@ function Axes(props: Scales & { metric: Metric; top: number; step: number; width
       {lines.map((value) => (
         <g key={value}>
           <line class="grid" x1={x(0)} x2={props.width - edge.right} y1={y(value)} y2={y(value)} />
-          <text x={x(0) - 8} y={y(value) + 4} text-anchor="end">
-            {metricValue(props.metric, value, true)}
-          </text>
+          <text x={x(0) - 8} y={y(value) + 4} text-anchor="end">{metricValue(props.metric, value, true)}</text>
         </g>
       ))}
       {series.axis.map(
         (point, i) =>
           (last - i) % every === 0 && (
-            <text key={point.start} x={x(i)} y={height - 6} text-anchor={anchor(i)}>
-              {series.brief(point.start)}
-            </text>
+            <text key={point.start} x={x(i)} y={height - 6} text-anchor={anchor(i)}>{series.brief(point.start)}</text>
           ),
       )}
     </>

@@ -157,17 +157,13 @@ function Rows(props: {
       ) : dimension === 'HOUR_OF_DAY' ? (
         drilldown ? (
           <drilldown.Hours view={view} list={list} />
-        ) : (
-          <Loading />
-        )
+        ) : <Loading />
       ) : (
         <div role="table" aria-label={name}>
           <p class="head" role="row">
             <span role="columnheader">{name}</span>
             <span role="columnheader">{t('metric.visitors')}</span>
-            <span role="columnheader" class="portion" aria-label={t('metric.share')}>
-              %
-            </span>
+            <span role="columnheader" class="portion" aria-label={t('metric.share')}>%</span>
           </p>
           <div class={dimension in coded ? 'ranks coded' : 'ranks'} role="rowgroup">
             {list.map((row) => (
@@ -212,15 +208,11 @@ function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
         {metrics.comparison && (
           <>
             {' '}
-            <span class="delta">
-              <Change now={metrics.visitors} before={metrics.comparison.visitors} />
-            </span>
+            <span class="delta"><Change now={metrics.visitors} before={metrics.comparison.visitors} /></span>
           </>
         )}
       </span>
-      <span role="cell" class="portion">
-        {metrics.share !== null && percent(metrics.share)}
-      </span>
+      <span role="cell" class="portion">{metrics.share !== null && percent(metrics.share)}</span>
     </div>
   );
 }

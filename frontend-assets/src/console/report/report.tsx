@@ -105,7 +105,7 @@ export function Report(props: {
             reload={props.retry}
             AsTable={drilldown?.AsTable}
           >
-            {drilldown && <drilldown.Below id={id} report={report} view={view} />}
+            {drilldown ? <drilldown.Below id={id} report={report} view={view} /> : report.comparedFrom && <p class="why" />}
           </Chart>
           <div class="panels">
             <div>
@@ -117,9 +117,7 @@ export function Report(props: {
               <Panel {...panels} name="events">
                 {view.tabs['events'] === 'EVENT' ? undefined : drilldown ? (
                   <drilldown.EventsTab {...{ id, view }} rows={(of) => <DimensionRows {...{ id, view, drilldown, ...of }} dimension="PROPERTY" />} />
-                ) : (
-                  <Loading />
-                )}
+                ) : <Loading />}
               </Panel>
             </div>
             {drilldown && report.totals.revenue[0] && <drilldown.Revenue id={id} view={view} report={report} tabs={<PanelTabs id={id} name="revenue" view={view} />} />}
