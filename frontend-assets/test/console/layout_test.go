@@ -210,6 +210,7 @@ func TestPhoneChromium(t *testing.T) {
 	p.WaitFor(boxes + ".length === 7 && new Set(" + boxes + ".map(b => b.left)).size === 2")
 	p.WaitFor(boxes + ".every(b => b.left >= 0 && b.right <= 375)")
 
+	p.WaitFor("document.querySelector('details.why')") // with it nothing above the panels changes any more
 	p.Eval("scrollTo(0, 1000)", nil)
 	p.WaitFor("scrollY === 1000 && document.querySelector('.controls').getBoundingClientRect().top === 0")
 

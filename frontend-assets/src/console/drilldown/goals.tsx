@@ -75,7 +75,9 @@ interface Figures {
   visitors: number;
   /** Events or page views. Null if they are not known. */
   total: number | null;
+  /** Of an event it is gross, as refunds are events of their own. Of pages it is the net revenue of their visits. */
   revenue: GoalRevenue[];
+  net?: boolean;
   /** Visitors of the period compared with. */
   before: number | undefined;
 }
@@ -83,6 +85,7 @@ interface Figures {
 /** Goal is a goal with its figures. It is a link that filters. */
 function Goal(props: { view: View; filters: Filter[]; figures: Figures; all: number; children: ComponentChildren }) {
   const { view, figures, all } = props;
+  const { net } = figures;
   return (
     <div role="row" style={share(figures.visitors, all)}>
       <span role="rowheader"><a href={addressOf(view, { filters: props.filters })}>{props.children}</a></span>
@@ -91,7 +94,7 @@ function Goal(props: { view: View; filters: Filter[]; figures: Figures; all: num
       <Figure>{all ? percent((100 * figures.visitors) / all) : '–'}</Figure>
       {figures.revenue[0] && (
         <span role="cell" class="revenue hint">
-          {t('goal.revenue', { amounts: figures.revenue.map((r) => money(r.net, r.currency)).join(' · ') })}
+          {t(net ? 'revenue.netShort' : 'revenue.gross')}: {figures.revenue.map((r) => money(net ? r.net : r.gross, r.currency)).join(' · ')}
         </span>
       )}
     </div>
@@ -121,7 +124,7 @@ function PageGoal({ id, view, segment, all }: { id: string; view: View; segment:
       view={view}
       filters={filters}
       all={all}
-      figures={{ visitors: totals.visitors, total, revenue: totals.revenue, before: totals.comparison?.visitors }}
+      figures={{ visitors: totals.visitors, total, revenue: totals.revenue, net: true, before: totals.comparison?.visitors }}
     >
       {segment.name} <span class="stored">{shown.join(', ')}</span>
     </Goal>

@@ -183,7 +183,7 @@ const texts: Record<Exclude<TextKey, keyof typeof en | keyof typeof audit>, Mess
   'journey.show': 'Wege zeigen',
   'journey.startHint': 'Eine Seite beginnt mit „/“ oder „*“; anderes ist der Name eines Ereignisses.',
   'cohort.off':
-    'Kohorten brauchen pseudonyme Benutzer-IDs, und diese Website hat keine. Ohne sie zählt dieselbe Person jeden Tag als neuer Besucher.',
+    'Kohorten brauchen pseudonyme Benutzer-IDs, und diese Website hat keine. Ohne sie zählt derselbe Benutzer jeden Tag als neuer Besucher.',
   'cohort.settings': 'Benutzer-IDs in den Einstellungen einschalten',
   'cohort.none': 'Noch keine Woche des Zeitraums hat begonnen.',
   'cohort.empty': 'Kein Benutzer hatte seinen ersten Besuch in diesem Zeitraum.',
@@ -199,7 +199,7 @@ const texts: Record<Exclude<TextKey, keyof typeof en | keyof typeof audit>, Mess
   'cohort.tooLong': 'Kohorten gibt es für höchstens ein Jahr. Wählen Sie einen kürzeren Zeitraum.',
   'funnel.choose': 'Trichter',
   'funnels.none':
-    'Es sind keine Trichter gespeichert. Ein Trichter zeigt, wie viele Besucher an einem Tag mehrere Schritte nacheinander gehen.',
+    'Es sind keine Trichter gespeichert. Ein Trichter zeigt, wie viele Besucher an einem Tag mehrere Schritte nacheinander machen.',
   'funnel.result': '{rate} am Ziel',
   'funnel.of': '{n} von {all}',
   'funnel.edit': 'Trichter bearbeiten',
@@ -212,7 +212,6 @@ const texts: Record<Exclude<TextKey, keyof typeof en | keyof typeof audit>, Mess
   'goal.goal': 'Ziel',
   'goal.total': 'Gesamt',
   'goal.rate': 'Quote',
-  'goal.revenue': 'Nettoumsatz: {amounts}',
   'goal.none': 'Kein Ziel wurde erreicht. Ziele sind Schlüsselereignisse und Seiten, die Sie wählen.',
   'goal.most': 'Gezählt werden die ersten {n} Seitenziele.',
   'goal.new': 'Neues Seitenziel',

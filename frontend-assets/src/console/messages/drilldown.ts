@@ -82,7 +82,6 @@ export default {
   'goal.goal': 'Goal',
   'goal.total': 'Total',
   'goal.rate': 'Rate',
-  'goal.revenue': 'Net revenue: {amounts}',
   'goal.none': 'No goal was reached. Goals are key events, and pages that you choose.',
   'goal.most': 'The first {n} page goals are counted.',
   'goal.new': 'New page goal',
