@@ -63,12 +63,10 @@ export function seconds(n: number): string {
 }
 
 /** signed writes a relative change in percent with its sign. */
-export const signed = (ratio: number): string =>
-  format(ratio, {
-    style: 'percent',
-    signDisplay: 'exceptZero',
-    maximumFractionDigits: Math.abs(ratio) < 0.1 ? 1 : 0,
-  });
+export const signed = (ratio: number): string => {
+  const digits = ratio && Math.abs(ratio) < 0.1 ? 1 : 0;
+  return format(ratio, { style: 'percent', signDisplay: 'exceptZero', minimumFractionDigits: digits, maximumFractionDigits: digits });
+};
 
 /** decoded decodes letters of other alphabets in an address, but no signs that are invisible or change the direction. */
 export const decoded = (address: string): string =>

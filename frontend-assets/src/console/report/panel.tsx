@@ -102,15 +102,7 @@ export function DimensionRows(props: {
   if (!query.data) return <Loading />;
   return (
     <div class="later" aria-busy={query.busy}>
-      <Rows
-        id={id}
-        dimension={dimension}
-        view={view}
-        rows={query.data.report?.breakdown ?? null}
-        property={property}
-        event={event}
-        drilldown={props.drilldown}
-      />
+      <Rows {...props} rows={query.data.report?.breakdown ?? null} />
     </div>
   );
 }
