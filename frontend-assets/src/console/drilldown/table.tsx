@@ -247,8 +247,9 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
             class="onward"
             href={addressOf(view, { all: '', order: '', search: '', journey: row.value })}
             aria-label={t('table.journeys', { value: text })}
+            title={t('table.journeys', { value: text })}
           >
-            <span aria-hidden="true">↪</span>
+            ↪
           </a>
         )}
       </th>
