@@ -61,6 +61,7 @@ var assets = []asset{
 	{Entry: "src/console/operator.tsx", Out: "console/operator.js", Budget: 10_000, Console: true},
 	{Entry: "src/console/provider.tsx", Out: "console/provider.js", Budget: 6_000, Console: true},
 	{Entry: "src/console/zip.tsx", Out: "console/zip.js", Budget: 9_000, Console: true},
+	{Entry: "src/console/zip/further.ts", Out: "console/further.js", Budget: 3_500, Console: true},
 	{Entry: "src/console/alerts.tsx", Out: "console/alerts.js", Budget: 10_500, Console: true},
 	{Entry: "src/console/import.tsx", Out: "console/import.js", Budget: 7_000, Console: true},
 	{Entry: "src/console/messages/de.ts", Out: "console/de.js", Budget: 6_000, Console: true},

@@ -11,7 +11,7 @@ import (
 
 // The console is ES modules and a style sheet. main.js is loaded first and contains all that the
 // first view needs; it exports src/console/core and Preact. drilldown.js, timeline.js, journeys.js,
-// why.js and zip.js, which have what a report opens, lines.js, site.js, settings.js, captcha.js,
+// why.js, zip.js and further.js, which have what a report opens, lines.js, site.js, settings.js, captcha.js,
 // account.js, audit.js, operator.js, provider.js, alerts.js and import.js, which have the other
 // pages, and the messages of other languages are loaded on demand. They import the core from
 // main.js, so the first view takes one script, and the core's state exists once.

@@ -1376,9 +1376,10 @@ const goalsReportText =
 export type GoalRevenue = {
   currency: string;
   net: string;
+  gross: string;
 };
 const goalRevenueText =
-  'fragment GoalRevenue on ReportRevenue{currency net}';
+  'fragment GoalRevenue on ReportRevenue{currency net gross}';
 
 export type RevenueReport = {
   asOf: string;

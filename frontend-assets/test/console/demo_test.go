@@ -163,10 +163,10 @@ func TestDemoPagesChromium(t *testing.T) {
 
 	// The chosen funnel stands in the URL.
 	p.Goto(s.Origin + "/sites/" + siteID + "?events=funnel")
-	p.see("visitors completed all steps")
-	p.fill("Funnel", p.Text("[...document.querySelectorAll('.choice option')].find(o => o.text === 'Reading').value"))
+	p.see("% completed")
+	p.press("Reading")
 	p.WaitFor("location.search.includes('&funnel=')")
-	p.see("1. /guide/*")
+	p.see("1 /guide/*")
 
 	p.fits(siteID, sitekey)
 }
@@ -204,7 +204,7 @@ func (p *tab) fits(siteID, sitekey string) {
 
 	p.Do(chromedp.EmulateViewport(3840, 2160))
 	p.Eval(fmt.Sprintf("history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))", site), nil)
-	p.WaitFor("document.querySelectorAll('.panels > *').length >= 5")
+	p.WaitFor("document.querySelectorAll('.panels .panel').length >= 5")
 	p.WaitFor("document.querySelector('.plot svg').clientWidth > 1800 && document.querySelector('main').clientWidth < 2400")
 	p.shootAsIs("wide")
 

@@ -160,7 +160,7 @@ func TestFiguresChromium(t *testing.T) {
 	p.press("Properties")
 	p.see("item_id (")
 	p.press("Funnels")
-	p.see("visitors completed all steps")
+	p.see("% completed")
 	p.press("Show as a table")
 	p.look("figures-funnel")
 	p.press("Show as a chart")

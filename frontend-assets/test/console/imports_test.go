@@ -150,6 +150,7 @@ func TestPathsAndHoursChromium(t *testing.T) {
 	if len(hours) != 24 || hours[0] != "00:00" || hours[23] != "23:00" {
 		t.Errorf("hours: %q", hours)
 	}
+	p.more("Audience")
 	p.press("Days of the week")
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label="Audience"] .ranks > *')].map(li => li.firstChild.textContent).join() ===
 		'Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday'`)

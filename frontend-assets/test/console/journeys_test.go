@@ -59,7 +59,7 @@ VALUES (1, ?, 0, 1, 1, 0, 0, 0, 0, 0)`, rows.Day)
 	}
 }
 
-// leads waits for the steps in a dialog of journeys: in each column the places with their visits.
+// leads waits for the steps of the page of journeys: in each column the places with their visits.
 func (p *tab) leads(want string) {
 	p.t.Helper()
 	p.WaitFor(fmt.Sprintf(`[...document.querySelectorAll('.ways section')].map(s => [...s.querySelectorAll('li')]
@@ -105,12 +105,19 @@ func TestJourneysChromium(t *testing.T) {
 	p.Goto(s.Origin + "/sites/" + id + period + "&journey=signup&before=1")
 	p.WaitFor("document.querySelectorAll('.ways section').length === 3")
 	p.leads("/pricing 36 | / 36 | Entered here 36")
-	p.click(`document.querySelector('.ways [aria-label="Journeys from /pricing"]')`)
+	p.fill("Page, pattern or event", "/pricing")
+	p.press("Show journeys")
 	p.WaitFor("location.search.includes('journey=/pricing') && location.search.includes('before=1')")
 	p.see("with /pricing, and the pages before it")
-	p.WaitFor(`document.activeElement.textContent === 'What came before'`)
-	p.press("Close")
-	p.WaitFor("!location.search.includes('journey') && !document.querySelector('dialog')")
+	p.WaitFor(`document.activeElement.textContent === 'Journeys: /pricing'`)
+
+	// A link filters by a page, and the report is one link away.
+	p.click(`document.querySelector('.ways [aria-label="Only visits with /"]')`)
+	p.WaitFor("location.search.includes('f=page:is:/&')")
+	p.see("Page is /")
+	p.press("← Report")
+	p.WaitFor("!location.search.includes('journey') && !document.querySelector('.ways') && document.querySelector('.totals')")
+	p.press("Remove the filter Page is /")
 
 	// The tab names frequent starts, and takes any.
 	p.press("Journeys")
@@ -119,7 +126,7 @@ func TestJourneysChromium(t *testing.T) {
 	p.fill("Page, pattern or event", "/nowhere/**")
 	p.press("Show journeys")
 	p.see("No visit had /nowhere/** in this period.")
-	p.press("Close")
+	p.press("← Report")
 
 	// Cohorts need user ids.
 	p.press("Cohorts")
@@ -130,7 +137,7 @@ func TestJourneysChromium(t *testing.T) {
 	p.WaitFor("document.querySelectorAll('.cohorts tbody tr').length === 9")
 	cells := p.Text(`[...document.querySelectorAll('.cohorts tbody tr')].filter(tr => tr.cells[1].textContent === '6').slice(0, 1)
 		.map(tr => [...tr.cells].slice(1).map(td => td.textContent.trim()).join(' ').trim()).join(' | ')`)
-	if want := "6 83.3% 5 66.7% 4 50% 3 33.3% 2 16.7% 1 16.7% 1 16.7% 1 0% 0 so far"; cells != want {
+	if want := "6 83.3% 5 66.7% 4 50.0% 3 33.3% 2 16.7% 1 16.7% 1 16.7% 1 0% 0 so far"; cells != want {
 		t.Errorf("the first cohort is %s, want %s", cells, want)
 	}
 	p.look("cohorts")
@@ -140,11 +147,11 @@ func TestJourneysChromium(t *testing.T) {
 	token := s.createLink(id, "x", "")
 	reader := s.open("/share" + period + "&journey=/#" + token)
 	reader.see("136 visits with /, and the pages after it")
-	reader.press("Close")
+	reader.press("← Report")
 	reader.press("Cohorts")
 	reader.see("Numbers of few users are not shown.")
 	reader.WaitFor(`[...document.querySelectorAll('.cohorts tbody tr')[0].cells].slice(1).map(td => td.textContent.trim()).join(' ').trim() ===
-		'6 83.3% 5 66.7% 4 50% 3 few few few few 0% 0 so far'`)
+		'6 83.3% 5 66.7% 4 50.0% 3 few few few few 0% 0 so far'`)
 	reader.look("cohorts-shared")
 	reader.Goto(s.Origin + "/share" + period + "&journey=/&f=browser:is_not:Chrome#" + token)
 	reader.see("136 visits with /, and the pages after it")

@@ -83,24 +83,24 @@ const ratio = `((a, b) => {
 	return (light + 0.05) / (dark + 0.05);
 })`
 
-// inked checks the contrast of the first bar with its card, and of the bar's texts with the bar, in
-// both themes.
+// inked checks the contrast of the first bar with its card, and of the texts above the bar, in both
+// themes.
 func (p *tab) inked() {
 	p.t.Helper()
-	const row = `document.querySelector('section[aria-label="Events"] .ranks [role=rowheader]')`
-	const bar = "getComputedStyle(" + row + ", '::before').backgroundColor"
+	const row = `document.querySelector('section[aria-label="Events"] .ranks [role=row]')`
+	const card = "getComputedStyle(document.querySelector('.panel')).backgroundColor"
 	for _, theme := range []string{"light", "dark"} {
 		p.Eval(fmt.Sprintf("document.documentElement.dataset.theme = %q", theme), nil)
 
-		var card, text, star float64
-		p.Eval(ratio+"("+bar+", getComputedStyle(document.querySelector('.panel')).backgroundColor)", &card)
-		p.Eval(ratio+"("+bar+", getComputedStyle("+row+".querySelector('a')).color)", &text)
-		p.Eval(ratio+"("+bar+", getComputedStyle(document.querySelector('.star')).color)", &star)
-		if card < 1.5 || card > 1.7 {
-			p.t.Errorf("%s: a bar has the contrast %.2f with its card, want about 1.5", theme, card)
+		var bar, text, star float64
+		p.Eval(ratio+"(getComputedStyle("+row+").backgroundImage.match(/(rgb|color)a?\\([^)]*\\)/)[0], "+card+")", &bar)
+		p.Eval(ratio+"(getComputedStyle("+row+".querySelector('a')).color, "+card+")", &text)
+		p.Eval(ratio+"(getComputedStyle(document.querySelector('.star')).color, "+card+")", &star)
+		if bar < 1.6 || bar > 2.2 {
+			p.t.Errorf("%s: a bar has the contrast %.2f with its card, want about 1.9", theme, bar)
 		}
 		if text < 4.5 || star < 3 {
-			p.t.Errorf("%s: the text on a bar has the contrast %.2f, and the star %.2f", theme, text, star)
+			p.t.Errorf("%s: the text above a bar has the contrast %.2f, and the star %.2f", theme, text, star)
 		}
 	}
 	p.Eval("delete document.documentElement.dataset.theme", nil)
@@ -121,7 +121,7 @@ func TestPanelsChromium(t *testing.T) {
 	for _, edge := range s.goals(id, "EVENT").Rows.Edges[:3] {
 		row := fmt.Sprintf(`[...document.querySelectorAll('section[aria-label="Events"] .ranks > *')]
 			.find(row => row.firstChild.textContent.endsWith(%q))?.lastChild`, edge.Node.Value)
-		share := strings.TrimSuffix(strconv.FormatFloat(edge.Node.Metrics.Share, 'f', 1, 64), ".0") + "%"
+		share := strconv.FormatFloat(edge.Node.Metrics.Share, 'f', 1, 64) + "%"
 		if got := p.Text(row + "?.textContent"); got != share {
 			t.Errorf("the share of %s is %s, want %s", edge.Node.Value, got, share)
 		}
@@ -132,15 +132,17 @@ func TestPanelsChromium(t *testing.T) {
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label="Events"] .ranks > *')].filter(row => row.querySelector('.star'))
 		.map(row => row.querySelector('.stored')?.textContent ?? row.firstChild.lastChild.lastChild.textContent).join() === 'purchase,newsletter_signup'`)
 
-	// Two panels in a row have one height, which their tabs keep.
-	heights := "[...document.querySelectorAll('.panels > :not(.whole-row)')].map(e => e.offsetHeight).join()"
+	// The tabs of a panel leave the panels of the other column in their places, and are one line.
+	places := "[...document.querySelectorAll('.panels > div:nth-child(2) > *')].map(e => [e.offsetTop, e.offsetHeight]).join()"
 	p.Do(chromedp.EmulateViewport(1440, 900))
-	before := p.Text(heights)
+	before := p.Text(places)
+	p.more("Sources")
 	p.press("Source groups")
 	p.WaitFor("document.querySelector('section[aria-label=Sources] .ranks a')?.textContent === 'search' && !document.querySelector('[aria-busy=true]')")
-	if after := p.Text(heights); after != before {
-		t.Errorf("a tab changes the heights of panels from %s to %s", before, after)
+	if after := p.Text(places); after != before {
+		t.Errorf("a tab moves the panels of the other column from %s to %s", before, after)
 	}
+	p.WaitFor("[...document.querySelectorAll('.panel .tabs')].every(nav => nav.offsetHeight < 40)")
 	p.press("Sources")
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label=Sources] .ranks a')].filter(a => a.textContent === 'Google').length === 1`)
 	p.WaitFor(`document.querySelectorAll('section[aria-label=Sources] .ranks .icon').length === 10`)
@@ -203,6 +205,7 @@ func (p *tab) hours(s *service, id string) {
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), kept.Totals.Visitors))
 	p.look("panels-hour")
 	p.press("Remove the filter Hour is 20:00")
+	p.more("Audience")
 	p.press("Days of the week")
 	p.WaitFor("document.querySelector('section[aria-label=Audience] .ranks a')?.textContent === 'Monday'")
 }
@@ -247,7 +250,11 @@ func (p *tab) goalsAndFunnels(s *service, id string) {
 	for i, line := range got {
 		parts := strings.Split(strings.TrimPrefix(line, "★Key event: "), "|")
 		name := strings.Fields(parts[0])
-		if len(parts) > 4 && !strings.HasPrefix(parts[4], "Net revenue: €") {
+		kind := "Gross" // of an event, as refunds are events of their own
+		if i == len(got)-1 {
+			kind = "Net"
+		}
+		if len(parts) > 4 && !strings.HasPrefix(parts[4], kind+": €") {
 			p.t.Errorf("the revenue of a goal: %s", parts[4])
 		}
 		if i < len(got)-1 {
@@ -266,15 +273,22 @@ func (p *tab) goalsAndFunnels(s *service, id string) {
 	p.press("Funnels")
 	p.WaitFor("document.querySelector('.funnel')")
 	var steps []string
-	first, left := all.Funnel.Steps[0].Visitors, int64(0)
-	for i, step := range all.Funnel.Steps {
-		drop := ""
+	found := all.Funnel.Steps
+	lost := func(i int) int64 { return found[i-1].Visitors - found[i].Visitors }
+	for i, step := range found {
+		drop, largest := "", false
 		if i > 0 {
-			left = all.Funnel.Steps[i-1].Visitors
-			drop = fmt.Sprintf("%s went on %d visitors left", rate(step.Visitors, left), left-step.Visitors)
+			largest = lost(i) == max(lost(1), lost(2), lost(3))
+			drop = fmt.Sprintf("−%s %d left", rate(lost(i), found[i-1].Visitors), lost(i))
 		}
-		steps = append(steps, fmt.Sprintf("%d|%s|%s", step.Visitors, rate(step.Visitors, first), drop))
+		if largest {
+			drop += ": the largest loss"
+		}
+		steps = append(steps, fmt.Sprintf("%d|%s|%s", step.Visitors, rate(step.Visitors, found[0].Visitors), drop))
 	}
+	last := found[len(found)-1].Visitors
+	p.WaitFor(fmt.Sprintf("document.querySelector('.done').textContent.replaceAll(',', '').trim() === '%s completed %d of %d'",
+		rate(last, found[0].Visitors), last, found[0].Visitors))
 	got = p.cells(".funnel")
 	for i, line := range got {
 		_, got[i], _ = strings.Cut(line, "|")
@@ -287,7 +301,10 @@ func (p *tab) goalsAndFunnels(s *service, id string) {
 
 // rate writes a share as the page does.
 func rate(n, of int64) string {
-	return strings.TrimSuffix(strconv.FormatFloat(100*float64(n)/float64(of), 'f', 1, 64), ".0") + "%"
+	if n == 0 || n == of {
+		return fmt.Sprintf("%d%%", 100*n/of)
+	}
+	return strconv.FormatFloat(100*float64(n)/float64(of), 'f', 1, 64) + "%"
 }
 
 // revenue compares the panel of revenue with the API: its course, and its rows by channel.

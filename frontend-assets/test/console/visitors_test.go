@@ -260,6 +260,13 @@ func (p *tab) rows(panel string, want ...string) {
 		.map(e => e.firstChild.textContent + ' ' + e.querySelector('.figure').textContent.trim()))`, strings.Join(want, ","), panel))
 }
 
+// more opens the last tab of a panel, which has the rarely used ones.
+func (p *tab) more(panel string) {
+	p.t.Helper()
+	p.click(fmt.Sprintf("document.querySelector('section[aria-label=%s] .tabs a:last-child')", panel))
+	p.WaitFor(fmt.Sprintf("document.querySelector('section[aria-label=%s] .subtabs')", panel))
+}
+
 // showsDetails looks at the panels of a site with details, and filters by a country.
 func (p *tab) showsDetails(s *service, path string) {
 	p.t.Helper()
@@ -268,6 +275,7 @@ func (p *tab) showsDetails(s *service, path string) {
 	p.see("Languages")
 	p.press("Countries")
 	p.rows("Audience", "Germany 2", "(unknown) 1", "France 1")
+	p.more("Audience")
 	p.press("Browsers")
 	p.rows("Audience", "Chrome 2", "(unknown) 1", "Firefox 1")
 	p.press("Systems")
@@ -276,6 +284,7 @@ func (p *tab) showsDetails(s *service, path string) {
 	p.rows("Audience", "desktop 2", "(unknown) 1", "phone 1")
 	p.press("Hostnames")
 	p.rows("Pages", "shop.localhost 2", "(unknown) 1", "www.shop.localhost 1")
+	p.more("Sources")
 	p.press("Source groups")
 	p.rows("Sources", "(none) 4")
 	p.look("figures-details")
@@ -318,6 +327,7 @@ func (p *tab) explainsUnknown(s *service, path string) {
 	p.see("The operator has set up no country database.")
 	p.see("Hostnames are turned off for this site. Settings")
 	p.look("figures-unknown")
+	p.more("Audience")
 	p.press("Browsers")
 	p.WaitFor(`document.querySelector('section[aria-label=Audience] .hint a')?.getAttribute('href').endsWith('/measurement')`)
 }

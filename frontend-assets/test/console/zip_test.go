@@ -312,7 +312,7 @@ func TestDownloadOfReportChromium(t *testing.T) {
 		s.doAs(opened.OpenSharedLink.ViewerToken, `{ sharedSite { report(`+arguments+`) { `+selection+` } } }`, &data)
 		return data.SharedSite.Report
 	})
-	for _, left := range []string{"revenue.csv", "properties.csv", "property-values.csv", "funnels.csv"} {
+	for _, left := range []string{"revenue.csv", "properties.csv", "property-values.csv", "funnels.csv", "numbers.csv"} {
 		if files[left] != nil {
 			t.Errorf("a reader without revenue has %s: %v", left, files[left])
 		}
@@ -335,6 +335,18 @@ func (files zipped) checkExtras(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(files["properties.csv"][1:]), "[[coupon 3] [step 3]]"; got != want {
 		t.Errorf("properties: %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(files["goals.csv"][1:]), "[[purchase event 1 0 14.29]]"; got != want {
+		t.Errorf("goals: %s, want %s", got, want)
+	}
+	if got := fmt.Sprint(files["numbers.csv"]); !strings.Contains(got, "[step  3 3 1 1 2 2]") {
+		t.Errorf("numbers: %s", got)
+	}
+	if got := files["journeys.csv"]; len(got) < 6 || !strings.Contains(fmt.Sprint(got), "[/p-0 (end)  ") {
+		t.Errorf("journeys: %v", got)
+	}
+	if got := files["cohorts.csv"]; got != nil {
+		t.Errorf("a site without user ids has cohorts: %v", got)
 	}
 	if got := fmt.Sprint(files["property-values.csv"]); !strings.Contains(got, "[coupon '-10% 1 3 ") || !strings.Contains(got, "[step 2 1 1 ") {
 		t.Errorf("values of properties: %s", got)

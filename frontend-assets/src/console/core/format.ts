@@ -3,20 +3,20 @@ import { locale } from './language';
 
 const formats = new Map<string, Intl.NumberFormat>();
 
-/** format writes a number. A format is made once, which takes longer than to write a hundred numbers. */
+/** format writes a number with a minus sign, where browsers write a hyphen. A format is made once, which takes longer than to write a hundred numbers. */
 function format(n: number, options: Intl.NumberFormatOptions = {}): string {
   const key = locale() + JSON.stringify(options);
   let made = formats.get(key);
   if (!made) formats.set(key, (made = new Intl.NumberFormat(locale(), options)));
-  return made.format(n);
+  return made.format(n).replace('-', '−');
 }
 
 /** exact writes a whole number with separators. */
 export const exact = (n: number): string => format(n);
 
-/** percent writes a number from 0 to 100 with at most one decimal. */
+/** percent writes a number from 0 to 100 with one decimal, except 0 and 100. */
 export const percent = (n: number): string =>
-  format(n / 100, { style: 'percent', maximumFractionDigits: 1 });
+  format(n / 100, { style: 'percent', minimumFractionDigits: n % 100 ? 1 : 0, maximumFractionDigits: 1 });
 
 /** date writes the day of a time. */
 export const date = (time: string): string => new Date(time).toLocaleDateString(locale(), { dateStyle: 'medium' });
@@ -63,12 +63,10 @@ export function seconds(n: number): string {
 }
 
 /** signed writes a relative change in percent with its sign. */
-export const signed = (ratio: number): string =>
-  format(ratio, {
-    style: 'percent',
-    signDisplay: 'exceptZero',
-    maximumFractionDigits: Math.abs(ratio) < 0.1 ? 1 : 0,
-  });
+export const signed = (ratio: number): string => {
+  const digits = ratio && Math.abs(ratio) < 0.1 ? 1 : 0;
+  return format(ratio, { style: 'percent', signDisplay: 'exceptZero', minimumFractionDigits: digits, maximumFractionDigits: digits });
+};
 
 /** decoded decodes letters of other alphabets in an address, but no signs that are invisible or change the direction. */
 export const decoded = (address: string): string =>

@@ -85,7 +85,7 @@ export type Period = keyof typeof periods;
 export const panelTabs = {
   sources: ['CHANNEL', 'SOURCE_GROUP', 'SOURCE_NAME', 'SOURCE', 'REFERRER', 'UTM_CAMPAIGN', 'UTM_SOURCE', 'UTM_MEDIUM', 'UTM_CONTENT', 'UTM_TERM', 'AD_PLATFORM'],
   pages: ['PAGE', 'ENTRY_PAGE', 'EXIT_PAGE', 'HOSTNAME'],
-  audience: ['COUNTRY', 'BROWSER', 'SYSTEM', 'DEVICE', 'LANGUAGE', 'SCREEN_WIDTH', 'DAY_OF_WEEK', 'HOUR_OF_DAY'],
+  audience: ['COUNTRY', 'DEVICE', 'LANGUAGE', 'HOUR_OF_DAY', 'DAY_OF_WEEK', 'BROWSER', 'SYSTEM', 'SCREEN_WIDTH'],
   events: ['EVENT', 'GOAL', 'PROPERTY', 'FUNNEL', 'JOURNEY', 'COHORT'],
   revenue: ['CHANNEL', 'SOURCE_NAME', 'SOURCE', 'ENTRY_PAGE', 'PAGE'],
 } as const;

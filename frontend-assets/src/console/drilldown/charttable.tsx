@@ -22,11 +22,7 @@ export function AsTable({ series, metric }: { series: Series; metric: Metric }) 
             </th>
             <td class="number">{metricValue(metric, value)}</td>
             {series.hasComparison && <td class="number">{metricValue(metric, before)}</td>}
-            {series.hasComparison && (
-              <td class="number">
-                <Change metric={metric} now={value} before={before} />
-              </td>
-            )}
+            {series.hasComparison && <td class="number"><Change metric={metric} now={value} before={before} /></td>}
           </tr>
         );
       })}

@@ -224,9 +224,7 @@ export function Segments({ id, view, onClose }: Props) {
   const list = query.data?.site?.segments;
   return (
     <Dialog title={t('segment.title')} onClose={onClose}>
-      <p class="hint">
-        {t('segment.hint')} {own(view)[0] && t('segment.adds', { n: mostFilters })}
-      </p>
+      <p class="hint">{t('segment.hint')} {own(view)[0] && t('segment.adds', { n: mostFilters })}</p>
       {query.error && <Failed failure={query.error} retry={query.reload} />}
       {!list && !query.error && <Loading />}
       {list?.length === 0 && <p class="none">{t('segment.none')}</p>}

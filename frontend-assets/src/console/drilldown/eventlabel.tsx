@@ -7,21 +7,8 @@ export function EventLabel({ name, isKey }: { name: string; isKey: boolean }) {
   const readable = eventName(name);
   return (
     <>
-      {isKey && (
-        <>
-          <span class="star" aria-hidden="true">
-            ★
-          </span>
-          <span class="sr">{t('goal.key')} </span>
-        </>
-      )}
-      {readable ? (
-        <>
-          {readable} <span class="stored">{name}</span>
-        </>
-      ) : (
-        name
-      )}
+      {isKey && <><span class="star" aria-hidden="true">★</span><span class="sr">{t('goal.key')} </span></>}
+      {readable ? <>{readable} <span class="stored">{name}</span></> : name}
     </>
   );
 }

@@ -1,13 +1,23 @@
-// The tabs of the panel of events, and the dialog of journeys. Journeys and cohorts have a module of their own.
+// The tabs of the panel of events, the page of journeys, and the download: parts that are modules of their own.
+import type { ComponentChildren, ComponentProps } from 'preact';
 import { useQuery } from '../core/data';
 import { loadModule } from '../core/modules';
-import { go } from '../core/router';
 import { Failed, Loading } from '../core/states';
-import { addressOf, type View } from '../core/view';
+import type { View } from '../core/view';
 import { Funnels, Properties, type RowsOf } from './funnels';
 import { Goals } from './goals';
 
+type Zip = typeof import('../zip');
+
 const loadJourneys = async () => ({ module: await loadModule(() => import('../journeys')) });
+const loadZip = async (): Promise<{ module: Zip }> => ({ module: await loadModule(() => import('../zip')) });
+
+/** useModule shows a part of a module once it is loaded. */
+function useModule<M>(load: () => Promise<{ module: M }>, show: (module: M) => ComponentChildren) {
+  const { data, error, reload } = useQuery(load, {});
+  if (error) return <Failed failure={error} retry={reload} />;
+  return data ? <>{show(data.module)}</> : <Loading />;
+}
 
 /** EventsTab shows a tab of the panel of events that is not its first one. */
 export function EventsTab(props: { id: string; view: View; rows: RowsOf }) {
@@ -19,14 +29,12 @@ export function EventsTab(props: { id: string; view: View; rows: RowsOf }) {
   return <Following key={tab} id={id} view={view} />;
 }
 
-/** Following shows journeys or cohorts: the dialog if it is open, and otherwise the tab. */
-export function Following({ id, view, dialog }: { id: string; view: View; dialog?: boolean }) {
-  const { data, error, reload } = useQuery(loadJourneys, {});
-  if (error) return <Failed failure={error} retry={reload} />;
-  if (!data) return dialog ? null : <Loading />;
+/** Following shows journeys or cohorts: the page of a journey if the address has one, and otherwise the tab. */
+export const Following = ({ id, view }: { id: string; view: View }) =>
+  useModule(loadJourneys, ({ Cohorts, Journeys, Starts }) => {
+    const Shown = view.journey ? Journeys : view.tabs['events'] === 'COHORT' ? Cohorts : Starts;
+    return <Shown id={id} view={view} />;
+  });
 
-  const { Cohorts, Journeys, Starts } = data.module;
-  const close = (): void => go(addressOf(view, { journey: '', before: false }));
-  if (dialog) return <Journeys id={id} view={view} onClose={close} />;
-  return view.tabs['events'] === 'COHORT' ? <Cohorts id={id} view={view} /> : <Starts id={id} view={view} />;
-}
+/** Download is the dialog of the download. */
+export const Download = (props: ComponentProps<Zip['Download']>) => useModule(loadZip, (module) => <module.Download {...props} />);

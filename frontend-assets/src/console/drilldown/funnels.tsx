@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useQuery } from '../core/data';
 import { exact, percent } from '../core/format';
 import { t } from '../core/language';
+import { Change, metricValue } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Loading } from '../core/states';
@@ -43,6 +44,9 @@ export function Properties(props: { id: string; view: View; rows: RowsOf }) {
 
 type Saved = NonNullable<FunnelsData['site']>['funnels'][number];
 
+/** mostTabs is the number of funnels that are tabs. More are a menu. */
+const mostTabs = 4;
+
 /** Funnels shows one of the saved funnels. */
 export function Funnels({ id, view }: { id: string; view: View }) {
   const query = useQuery(funnels, { id });
@@ -51,62 +55,53 @@ export function Funnels({ id, view }: { id: string; view: View }) {
 
   const saved = query.data!.site?.funnels ?? [];
   const funnel = saved.find((f) => f.id === view.funnel) ?? saved[0];
-  const toSaved = mayEdit() && (
-    <a class="all" href={`/sites/${id}/saved`}>
-      {t('funnel.edit')}
-    </a>
-  );
-  if (!funnel)
-    return (
-      <>
-        {toSaved}
-        <p class="none">{t('funnels.none')}</p>
-      </>
-    );
+  const of = (id: string): string => addressOf(view, { funnel: id });
   return (
     <>
-      {toSaved}
-      <Choice
-        label={t('funnel.choose')}
-        value={funnel.id}
-        options={saved.map((f) => [f.id, f.name])}
-        choose={(id) => go(addressOf(view, { funnel: id }))}
-      />
-      <Steps key={funnel.id} id={id} view={view} funnel={funnel} />
+      {mayEdit() && <a class="all" href={`/sites/${id}/saved`}>{t('funnel.edit')}</a>}
+      {!funnel ? (
+        <p class="none">{t('funnels.none')}</p>
+      ) : saved[mostTabs] ? (
+        <Choice label={t('funnel.choose')} value={funnel.id} options={saved.map((f) => [f.id, f.name])} choose={(id) => go(of(id))} />
+      ) : (
+        <nav class="subtabs" aria-label={t('funnel.choose')}>
+          {saved.map((f) => <a key={f.id} href={of(f.id)} aria-current={f === funnel || undefined}>{f.name}</a>)}
+        </nav>
+      )}
+      {funnel && <Steps key={funnel.id} id={id} view={view} funnel={funnel} />}
     </>
   );
 }
 
-/** Steps draws the visitors of each step, and how many leave before the next. Screen readers read a table. */
+/** Steps draws the visitors of each step, and between two steps how many are lost. Screen readers read a table. */
 function Steps({ id, view, funnel }: { id: string; view: View; funnel: Saved }) {
   const query = useQuery(funnelFigures, { ...selectionOf(view), id, steps: funnel.steps }, true);
   const found = query.data?.site?.report?.funnel;
   if (query.error || query.part || !found) return pending(query) ?? <Loading />;
 
-  const rate = (value: number | null): string => (value === null ? '–' : percent(value));
-  const ofFirst = (visitors: number): string => rate(found.visitors ? (100 * visitors) / found.visitors : null);
+  const { visitors: all, conversionRate, steps } = found;
+  const done = steps.at(-1)!;
+  const before = done.comparedVisitors === null ? null : (100 * done.comparedVisitors) / steps[0]!.comparedVisitors! || 0;
+  const losses = steps.map(({ visitors }, i) => (i ? steps[i - 1]!.visitors - visitors : 0));
+  const most = Math.max(...losses, 1);
   return (
     <>
-      <p>{t('funnel.result', { rate: rate(found.conversionRate), n: found.visitors })}</p>
+      <p class="done">
+        <strong>{t('funnel.result', { rate: metricValue('share', conversionRate) })}</strong>{' '}
+        {t('funnel.of', { n: done.visitors, all })} <Change metric="share" now={conversionRate} before={before} />
+      </p>
       <div role="table" class="funnel" aria-label={funnel.name}>
         <Head names={[t('funnel.stepName'), t('metric.visitors'), t('funnel.ofFirst'), t('funnel.fromBefore')]} hidden />
-        {found.steps.map(({ step, visitors, fromPrevious, comparedVisitors }, i) => {
-          const lost = i ? found.steps[i - 1]!.visitors - visitors : 0;
-          return (
-            <div key={i} role="row" style={share(visitors, found.visitors)}>
-              <span role="rowheader">
-                {i + 1}. {step.label}
-              </span>
-              <Compared now={visitors} before={comparedVisitors} />
-              <span role="cell" class="portion">
-                {ofFirst(visitors)}
-              </span>
-              <span role="cell" class="drop">
-                {i > 0 && t('funnel.drop', { rate: rate(fromPrevious), n: lost })}
-              </span>
-            </div>
-          );
-        })}
+        {steps.map(({ step, visitors, fromPrevious, comparedVisitors }, i) => (
+          <div key={i} role="row" style={share(visitors, all)}>
+            <span role="rowheader"><span><span class="hint">{i + 1}</span> {step.label}</span></span>
+            <Compared now={visitors} before={comparedVisitors} />
+            <span role="cell" class="portion">{all ? percent((100 * visitors) / all) : '–'}</span>
+            <span role="cell" class={losses[i] === most ? 'drop most' : 'drop'}>
+              {losses[i]! > 0 && t(losses[i] === most ? 'funnel.most' : 'funnel.drop', { rate: percent(fromPrevious! - 100), n: losses[i]! })}
+            </span>
+          </div>
+        ))}
       </div>
     </>
   );

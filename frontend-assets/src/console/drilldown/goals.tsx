@@ -16,12 +16,9 @@ import { Compared, Figure, Head, pending, valueFilter } from '../parts/ranks';
 import { mostFilters } from './dialogs';
 import { EventLabel } from './eventlabel';
 import { typed } from '../parts/typed';
-import { literalOf, matcherOf } from './patterns';
+import { isPageGoal, literalOf, matcherOf, mostPageGoals } from './patterns';
 
 type Segment = NonNullable<SegmentsData['site']>['segments'][number];
-
-/** mostPageGoals is the largest number of page goals that are counted, because each takes a report of its own. */
-const mostPageGoals = 10;
 
 /** Goals shows the goals of a site. Readers of a shared link have the key events alone. */
 export function Goals({ id, view }: { id: string; view: View }) {
@@ -63,9 +60,7 @@ export function Goals({ id, view }: { id: string; view: View }) {
             ))}
           </div>
         </div>
-      ) : (
-        <p class="none">{t('goal.none')}</p>
-      )}
+      ) : <p class="none">{t('goal.none')}</p>}
       {pages.length > mostPageGoals && <p class="hint">{t('goal.most', { n: mostPageGoals })}</p>}
       {id && mayEdit() && <NewPageGoal id={id} after={saved.reload} />}
     </div>
@@ -76,15 +71,13 @@ export function Goals({ id, view }: { id: string; view: View }) {
 const readNamed = async ({ id }: { id: string }, signal?: AbortSignal): Promise<{ segments: Segment[]; keyEvents: string[] }> =>
   (id ? (await segments({ id }, signal)).site : null) ?? { segments: [], keyEvents: [] };
 
-/** isPageGoal reports whether a segment is a goal: it has one filter, which keeps visits with some pages. */
-const isPageGoal = ({ filters }: Segment): boolean =>
-  filters.length === 1 && filters[0]!.dimension === 'PAGE' && /^(IS|MATCHES)$/.test(filters[0]!.operator);
-
 interface Figures {
   visitors: number;
   /** Events or page views. Null if they are not known. */
   total: number | null;
+  /** Of an event it is gross, as refunds are events of their own. Of pages it is the net revenue of their visits. */
   revenue: GoalRevenue[];
+  net?: boolean;
   /** Visitors of the period compared with. */
   before: number | undefined;
 }
@@ -92,17 +85,16 @@ interface Figures {
 /** Goal is a goal with its figures. It is a link that filters. */
 function Goal(props: { view: View; filters: Filter[]; figures: Figures; all: number; children: ComponentChildren }) {
   const { view, figures, all } = props;
+  const { net } = figures;
   return (
     <div role="row" style={share(figures.visitors, all)}>
-      <span role="rowheader">
-        <a href={addressOf(view, { filters: props.filters })}>{props.children}</a>
-      </span>
+      <span role="rowheader"><a href={addressOf(view, { filters: props.filters })}>{props.children}</a></span>
       <Compared now={figures.visitors} before={figures.before} />
       <Figure>{figures.total === null ? '–' : exact(figures.total)}</Figure>
       <Figure>{all ? percent((100 * figures.visitors) / all) : '–'}</Figure>
       {figures.revenue[0] && (
         <span role="cell" class="revenue hint">
-          {t('goal.revenue', { amounts: figures.revenue.map((r) => money(r.net, r.currency)).join(' · ') })}
+          {t(net ? 'revenue.netShort' : 'revenue.gross')}: {figures.revenue.map((r) => money(net ? r.net : r.gross, r.currency)).join(' · ')}
         </span>
       )}
     </div>
@@ -132,7 +124,7 @@ function PageGoal({ id, view, segment, all }: { id: string; view: View; segment:
       view={view}
       filters={filters}
       all={all}
-      figures={{ visitors: totals.visitors, total, revenue: totals.revenue, before: totals.comparison?.visitors }}
+      figures={{ visitors: totals.visitors, total, revenue: totals.revenue, net: true, before: totals.comparison?.visitors }}
     >
       {segment.name} <span class="stored">{shown.join(', ')}</span>
     </Goal>

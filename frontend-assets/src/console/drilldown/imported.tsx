@@ -31,11 +31,7 @@ export function Hints({ id, rows: { imported, edges }, dimension }: { id: string
     <>
       {isDetail(dimension) && edges[0] && edges.every(({ node }) => !node.value) && <Unknown id={id} detail={dimension} />}
       {dimension === 'CHANNEL' && edges.some(({ node }) => node.value === 'unassigned') && <p class="hint">{t('panel.unassigned')}</p>}
-      {/NO_|WHOLE/.test(imported) && (
-        <p class="hint">
-          <Missing state={imported} />
-        </p>
-      )}
+      {/NO_|WHOLE/.test(imported) && <p class="hint"><Missing state={imported} /></p>}
       {edges.some(({ node }) => node.onlyImported) && <p class="hint">{t('imported.rows')}</p>}
     </>
   );

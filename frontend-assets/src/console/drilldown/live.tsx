@@ -25,9 +25,7 @@ export function LivePage({ id }: { id: string }) {
         const isQuiet = site.live.visitors === 0 && site.live.pageviews.every((n) => n === 0);
         if (!isQuiet) return <Figures live={site.live} />;
         return (
-          <Empty>
-            {t('live.none')} {site.lastHitAt && <>{t('site.lastHit')}: <Time at={site.lastHitAt} /></>}
-          </Empty>
+          <Empty>{t('live.none')} {site.lastHitAt && <>{t('site.lastHit')}: <Time at={site.lastHitAt} /></>}</Empty>
         );
       }}
     </SitePage>
@@ -47,9 +45,7 @@ function Figures({ live }: { live: LiveFields }) {
           <span class="hint">{t('live.hint')}</span>
         </p>
         <div>
-          <p class="hint">
-            {t('live.minutes')}: {exact(views)}
-          </p>
+          <p class="hint">{t('live.minutes')}: {exact(views)}</p>
           <svg viewBox="0 0 100 30" preserveAspectRatio="none" width="100%" height="72" aria-hidden="true">
             {live.pageviews.map((n, i) => (
               <rect key={i} x={i * width + 0.3} width={width - 0.6} y={30 - (29 * n) / most - 0.5} height={(29 * n) / most + 0.5} />
@@ -71,9 +67,7 @@ function Figures({ live }: { live: LiveFields }) {
                 <span class="path">{valueText('PAGE', hit.path)}</span>
                 <span class="hint"> · {valueText('CHANNEL', hit.channel)}</span>
               </span>
-              <span class="hint" title={dateTime(hit.at)}>
-                <Time at={hit.at} />
-              </span>
+              <span class="hint" title={dateTime(hit.at)}><Time at={hit.at} /></span>
             </li>
           ))}
         </ol>

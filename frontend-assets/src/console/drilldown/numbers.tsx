@@ -50,9 +50,7 @@ export function Numbers(props: { id: string; view: View; property: string; event
   ];
   return (
     <>
-      <dl class="facts even">
-        <Facts facts={facts} />
-      </dl>
+      <dl class="facts even"><Facts facts={facts} /></dl>
       {totals.unknown > 0 && <p class="hint">{t('numbers.unknown', { n: totals.unknown })}</p>}
       {pages[0] && (
         <Table label={t('dimension.PAGE')} head={[t('one.PAGE'), t('numbers.numbers'), t('numbers.p50'), p75]}>

@@ -158,9 +158,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
           {t('sites.order')}{' '}
           <select value={order.column} onChange={(e) => change({ order: e.currentTarget.value })}>
             {columns.map((column) => (
-              <option key={column} value={column}>
-                {metricText(column)}
-              </option>
+              <option key={column} value={column}>{metricText(column)}</option>
             ))}
           </select>
         </label>
@@ -179,9 +177,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       {!list && !failure && <Loading />}
       {list?.totalCount === 0 && <p class="none">{t('table.none')}</p>}
       {list && (
-        <p class="hint">
-          <Missing state={list.imported} /> {dimension === 'CHANNEL' && t('panel.unassigned')}
-        </p>
+        <p class="hint"><Missing state={list.imported} /> {dimension === 'CHANNEL' && t('panel.unassigned')}</p>
       )}
       {list?.edges.some(({ node }) => node.onlyImported) && <p class="hint">{t('imported.rows')}</p>}
       {list && list.totalCount > 0 && (
@@ -199,11 +195,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
           </table>
         </div>
       )}
-      {list?.pageInfo.hasNextPage && (
-        <p>
-          <Action run={more}>{t('list.more')}</Action>
-        </p>
-      )}
+      {list?.pageInfo.hasNextPage && <p><Action run={more}>{t('list.more')}</Action></p>}
     </Dialog>
   );
 }
@@ -255,8 +247,9 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
             class="onward"
             href={addressOf(view, { all: '', order: '', search: '', journey: row.value })}
             aria-label={t('table.journeys', { value: text })}
+            title={t('table.journeys', { value: text })}
           >
-            <span aria-hidden="true">↪</span>
+            ↪
           </a>
         )}
       </th>

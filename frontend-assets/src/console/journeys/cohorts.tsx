@@ -3,7 +3,7 @@ import { useQuery } from '../core/data';
 import { exact, percent, utcDay } from '../core/format';
 import { t } from '../core/language';
 import { reading } from '../core/source';
-import { selectionOf, type View } from '../core/view';
+import { addressOf, selectionOf, type View } from '../core/view';
 import { cohorts, sharedCohorts, type CohortsReport } from '../operations';
 import { pending } from '../parts/ranks';
 
@@ -22,15 +22,18 @@ export function Cohorts({ id, view }: { id: string; view: View }) {
   const found = query.data!.report?.cohorts;
   if (!found)
     return (
-      <p class="none">
-        {t('cohort.off')} {id && <a href={`/sites/${id}/measurement`}>{t('cohort.settings')}</a>}
-      </p>
+      <p class="none">{t('cohort.off')} {id && <a href={`/sites/${id}/measurement`}>{t('cohort.settings')}</a>}</p>
     );
   if (!found.weeks[0]) return <p class="none">{t('cohort.none')}</p>;
 
   // Weeks before the first visit of all say nothing.
   const weeks = found.weeks.slice(Math.max(found.weeks.findIndex(({ users }) => users !== 0), 0));
-  if (weeks[0]!.users === 0) return <p class="none">{t('cohort.empty')}</p>;
+  if (weeks[0]!.users === 0)
+    return (
+      <p class="none">
+        {t('cohort.empty')} {view.period !== 'today' && <a href={addressOf(view, { period: 'today', from: '', to: '' })}>{t('period.today')}</a>}
+      </p>
+    );
 
   const columns = Math.max(...weeks.map((week) => week.returned.length));
   const isSmall = weeks.some((week) => week.users === null || week.returned.some(({ users }) => users === null));
@@ -61,9 +64,7 @@ export function Cohorts({ id, view }: { id: string; view: View }) {
           </tbody>
         </table>
       </div>
-      <p class="hint">
-        {t('cohort.hint')} {isSmall && t('cohort.smallHint')}
-      </p>
+      <p class="hint">{t('cohort.hint')} {isSmall && t('cohort.smallHint')}</p>
     </div>
   );
 }
@@ -81,9 +82,7 @@ function Cell({ week }: { week: Return | undefined }) {
       ) : (
         <span>
           {percent(week.rate)}{' '}
-          <span class="count">
-            {exact(week.users)} {week.partial && t('cohort.partial')}
-          </span>
+          <span class="count">{exact(week.users)} {week.partial && t('cohort.partial')}</span>
         </span>
       )}
     </td>

@@ -1,16 +1,15 @@
 // Journeys: which pages visits viewed after a page or event, or before it.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useQuery } from '../core/data';
-import { Dialog } from '../core/dialog';
 import { decoded, exact, percent } from '../core/format';
 import { t } from '../core/language';
-import { go } from '../core/router';
+import { go, hasNavigated } from '../core/router';
 import { reading } from '../core/source';
 import { Loading } from '../core/states';
 import { share } from '../core/ui';
 import { dimensionText, naming } from '../core/values';
-import { addressOf, selectionOf, type View } from '../core/view';
-import { Figure, Head, pending } from '../parts/ranks';
+import { addressOf, selectionOf, type View, withFilter } from '../core/view';
+import { Figure, Head, pending, valueFilter } from '../parts/ranks';
 import { sentPath } from '../parts/typed';
 import { journey, journeyStarts, sharedJourney, sharedJourneyStarts } from '../operations';
 import type { JourneyDirection, JourneyReport, JourneyStartInput, JourneyStartsReport, JourneyStep } from '../operations';
@@ -25,33 +24,33 @@ const nameOf = (value: string): string => naming.event(decoded(value));
 /** startOf returns the page or the event that an address names. */
 const startOf = (from: string): JourneyStartInput => (/^[/*]/.test(from) ? { page: from } : { event: from });
 
-/** Journeys is a dialog with the steps after a page or event, or before it. */
-export function Journeys({ id, view, onClose }: { id: string; view: View; onClose(): void }) {
+/** Journeys is the page of the steps after a page or event, or before it, in place of the figures of a report. */
+export function Journeys({ id, view }: { id: string; view: View }) {
   const direction: JourneyDirection = view.before ? 'BEFORE' : 'NEXT';
-  const tabs = useRef<HTMLElement>(null);
-  const shown = useRef(view.journey);
+  const heading = useRef<HTMLHeadingElement>(null);
+  const { lists } = useStarts(id, view);
 
-  // The link to another start is removed with its column.
-  useEffect(() => {
-    if (shown.current !== view.journey) tabs.current!.querySelector<HTMLElement>('[aria-current]')!.focus();
-    shown.current = view.journey;
+  // With the first paint, as a key may follow it at once. The link to another start is removed with its column.
+  useLayoutEffect(() => {
+    if (hasNavigated()) heading.current!.focus();
   }, [view.journey]);
   return (
-    <Dialog title={t('journey.title', { from: nameOf(view.journey) })} onClose={onClose} wide>
-      <nav ref={tabs} class="tabs" aria-label={t('journey.direction')}>
+    <section class="card">
+      <p class="crumb"><a href={addressOf(view, { journey: '', before: false })}>← {t('site.report')}</a></p>
+      <div class="title">
+        <h2 ref={heading} tabIndex={-1}>{t('journey.title', { from: nameOf(view.journey) })}</h2>
+        <Chooser key={view.journey} view={view} lists={lists} />
+      </div>
+      <nav class="tabs" aria-label={t('journey.direction')}>
         {(['NEXT', 'BEFORE'] as const).map((one) => (
-          <a
-            key={one}
-            href={addressOf(view, { before: one === 'BEFORE' })}
-            aria-current={one === direction || undefined}
-          >
+          <a key={one} href={addressOf(view, { before: one === 'BEFORE' })} aria-current={one === direction || undefined}>
             {t(`journey.${one}`)}
           </a>
         ))}
       </nav>
       <Steps key={view.journey + direction} id={id} view={view} direction={direction} />
       <p class="hint">{t('journey.hint')}</p>
-    </Dialog>
+    </section>
   );
 }
 
@@ -105,15 +104,15 @@ function Columns({ view, tree }: { view: View; tree: Tree }) {
             <span class="hint">{t(view.before ? 'journey.ahead' : 'journey.after', { page: column.above })}</span>
           </h3>
           <ol class="ranks">
-            {column.nodes.map((node) => (
+            {/* What has left or entered stands last. */}
+            {[...column.nodes.filter(({ kind }) => kind !== 'END'), ...column.nodes.filter(({ kind }) => kind === 'END')].map((node) => (
               <Place
                 key={node.kind + node.page}
                 view={view}
                 node={node}
                 all={tree.visits}
-                last={i === 2}
                 open={i < 2 && node === column.open}
-                choose={() => setChosen([...chosen.slice(0, i), node.page!])}
+                choose={i < 2 ? () => setChosen([...chosen.slice(0, i), node.page!]) : undefined}
               />
             ))}
           </ol>
@@ -123,84 +122,90 @@ function Columns({ view, tree }: { view: View; tree: Tree }) {
   );
 }
 
-/** Place is a node with its share of all visits: a button that opens what follows, and a link to the journeys from its page. */
-function Place(props: { view: View; node: Node; all: number; last: boolean; open: boolean; choose(): void }) {
-  const { view, node, open } = props;
-  const direction = view.before ? 'BEFORE' : 'NEXT';
-  const figure = (
-    <span class="figure">
-      {exact(node.visits)} <span class="hint">{percent((100 * node.visits) / props.all)}</span>
-    </span>
-  );
-  const style = share(node.visits, props.all);
-  if (!node.page)
-    return (
-      <li style={style}>
-        <span class="other">{t(node.kind === 'END' ? `journey.end${direction}` : 'journey.other')}</span>
-        {figure}
-        <i class="onward" />
-      </li>
-    );
-
-  const text = nameOf(node.page);
-  const onward = (): void => go(addressOf(view, { journey: node.page! }));
+/** Place is a node with its share of all visits: a button that opens what follows, or in the last column its journeys, and a filter. */
+function Place(props: { view: View; node: Node; all: number; open: boolean; choose: (() => void) | undefined }) {
+  const { view, node, choose } = props;
+  const text = node.page ? nameOf(node.page) : t(node.kind === 'END' ? `journey.end${view.before ? 'BEFORE' : 'NEXT'}` : 'journey.other');
   return (
-    <li style={style}>
-      <button
-        type="button"
-        class="link"
-        title={text}
-        aria-pressed={props.last ? undefined : open}
-        onClick={props.last ? onward : props.choose}
-      >
-        {text}
-      </button>
-      {figure}
-      <a class="onward" href={addressOf(view, { journey: node.page })} aria-label={t('journey.here', { page: text })}>
-        <span aria-hidden="true">↪</span>
-      </a>
+    <li style={share(node.visits, props.all)}>
+      {node.page ? (
+        <button
+          type="button"
+          class="link"
+          title={choose ? text : t('journey.here', { page: text })}
+          aria-pressed={choose && props.open}
+          onClick={choose ?? (() => go(addressOf(view, { journey: node.page! })))}
+        >
+          {text}
+        </button>
+      ) : <span class="other">{text}</span>}
+      {node.page && (
+        <a
+          class="only"
+          href={addressOf(view, { filters: withFilter(view.filters, valueFilter('PAGE', node.page)) })}
+          aria-label={t('filter.by', { value: text })}
+        >
+          {t('filter.title')}
+        </a>
+      )}
+      <span class="figure">
+        {exact(node.visits)} <span class="hint">{percent((100 * node.visits) / props.all)}</span>
+      </span>
     </li>
   );
 }
 
-/** Starts are the pages and events from which journeys can begin. */
-export function Starts({ id, view }: { id: string; view: View }) {
+type List = { name: string; starts: Start[] };
+
+/** useStarts reads the most frequent pages and events, from which journeys can begin. */
+function useStarts(id: string, view: View) {
   const { period, filters } = selectionOf(view);
   const query = useQuery(reading(id, journeyStarts, sharedJourneyStarts), { period, filters }, true);
-  const wait = pending(query);
-  if (wait) return wait;
-
-  const report = query.data!.report;
-  const lists = Object.entries({ PAGE: report?.pages, EVENT: report?.events }).map(([dimension, rows]) => ({
+  const report = query.data?.report;
+  const lists = Object.entries({ PAGE: report?.pages, EVENT: report?.events }).map(([dimension, rows]): List => ({
     name: dimensionText(dimension),
     starts: (rows?.edges ?? []).map(({ node }) => node).filter(({ value }) => value && value !== '(other)'),
   }));
+  return { query, lists };
+}
+
+/** Chooser asks for the page or event from which journeys begin, and offers the frequent ones. */
+function Chooser({ view, lists }: { view: View; lists: List[] }) {
+  const starts = lists.flatMap((list) => list.starts);
   const submit = (e: SubmitEvent): void => {
     e.preventDefault();
     const from = String(new FormData(e.currentTarget as HTMLFormElement).get('from')).trim();
-    const known = lists.flatMap(({ starts }) => starts).find(({ value }) => nameOf(value) === from);
+    const known = starts.find(({ value }) => nameOf(value) === from);
     if (from) go(addressOf(view, { journey: known?.value ?? (from[0] === '/' ? sentPath(from) : from) }));
   };
   return (
-    <>
-      <form class="row" onSubmit={submit}>
-        <div class="field">
-          <label for="journey-from">{t('journey.from')}</label>
-          <input id="journey-from" name="from" required maxLength={2_048} aria-describedby="journey-hint" />
-        </div>
-        <button type="submit">{t('journey.show')}</button>
-      </form>
-      <p class="hint" id="journey-hint">
-        {t('journey.startHint')}
-      </p>
-      {lists.map((list) => list.starts[0] && <StartList key={list.name} {...list} view={view} />)}
-      {!lists.some(({ starts }) => starts[0]) && <p class="none">{t('panel.none')}</p>}
-    </>
+    <form class="row" onSubmit={submit}>
+      <div class="field">
+        <label for="journey-from">{t('journey.from')}</label>
+        <input id="journey-from" name="from" list="journey-starts" required maxLength={2_048} title={t('journey.startHint')} />
+        <datalist id="journey-starts">{starts.map(({ value }) => <option key={value} value={nameOf(value)} />)}</datalist>
+      </div>
+      <button type="submit">{t('journey.show')}</button>
+    </form>
+  );
+}
+
+/** Starts is the tab of journeys: the pages and events from which they can begin. */
+export function Starts({ id, view }: { id: string; view: View }) {
+  const { query, lists } = useStarts(id, view);
+  return (
+    pending(query) ?? (
+      <>
+        <Chooser view={view} lists={lists} />
+        {lists.map((list) => list.starts[0] && <StartList key={list.name} {...list} view={view} />)}
+        {!lists.some(({ starts }) => starts[0]) && <p class="none">{t('panel.none')}</p>}
+      </>
+    )
   );
 }
 
 /** StartList is a table of the most frequent pages or events. */
-function StartList({ name, starts, view }: { name: string; starts: Start[]; view: View }) {
+function StartList({ name, starts, view }: List & { view: View }) {
   const most = Math.max(...starts.map(({ metrics }) => metrics.visitors));
   return (
     <div role="table" aria-label={name}>
@@ -208,9 +213,7 @@ function StartList({ name, starts, view }: { name: string; starts: Start[]; view
       <div class="ranks" role="rowgroup">
         {starts.map(({ value, metrics }) => (
           <div key={value} role="row" style={share(metrics.visitors, most)}>
-            <span role="rowheader">
-              <a href={addressOf(view, { journey: value })}>{nameOf(value)}</a>
-            </span>
+            <span role="rowheader"><a href={addressOf(view, { journey: value })}>{nameOf(value)}</a></span>
             <Figure>{exact(metrics.visitors)}</Figure>
           </div>
         ))}

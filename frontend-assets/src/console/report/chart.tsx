@@ -38,13 +38,7 @@ export function Chart(props: {
       <div class="legend">
         <span>{[days(report), series.average].filter(Boolean).join(' · ')}</span>
         {report.comparedFrom && <span>{days({ from: report.comparedFrom, to: report.comparedTo! })}</span>}
-        <MenuButton
-          name="interval"
-          value={series.interval}
-          label={t('chart.interval')}
-          text={intervalName(series.interval)}
-          {...{ opens, open }}
-        >
+        <MenuButton name="interval" value={series.interval} label={t('chart.interval')} text={intervalName(series.interval)} {...{ opens, open }}>
           {timeline && <timeline.IntervalMenu {...{ report, view, series, open }} />}
         </MenuButton>
       </div>
@@ -54,9 +48,7 @@ export function Chart(props: {
         </Drawing>
       ) : AsTable ? (
         <AsTable series={series} metric={metric} />
-      ) : (
-        <Loading />
-      )}
+      ) : <Loading />}
       {props.children}
       <p class="toggle hint">
         <span>{t('report.zone', { zone: report.timeZone })}</span>
@@ -187,7 +179,7 @@ function Drawing(props: {
               ),
           )}
           {shown && <line class="cursor" x1={x(at)} x2={x(at)} y1={edge.top} y2={height - edge.bottom} />}
-          {drawn !== null && <circle class="dot" cx={x(at)} cy={y(drawn)} r={4.5} />}
+          {drawn !== null && (shown || !point.partial) && <circle class="dot" cx={x(at)} cy={y(drawn)} r={4.5} />}
         </svg>
       </div>
       {shown &&
@@ -259,24 +251,20 @@ function Axes(props: Scales & { metric: Metric; top: number; step: number; width
       {lines.map((value) => (
         <g key={value}>
           <line class="grid" x1={x(0)} x2={props.width - edge.right} y1={y(value)} y2={y(value)} />
-          <text x={x(0) - 8} y={y(value) + 4} text-anchor="end">
-            {metricValue(props.metric, value, true)}
-          </text>
+          <text x={x(0) - 8} y={y(value) + 4} text-anchor="end">{metricValue(props.metric, value, true)}</text>
         </g>
       ))}
       {series.axis.map(
         (point, i) =>
           (last - i) % every === 0 && (
-            <text key={point.start} x={x(i)} y={height - 6} text-anchor={anchor(i)}>
-              {series.brief(point.start)}
-            </text>
+            <text key={point.start} x={x(i)} y={height - 6} text-anchor={anchor(i)}>{series.brief(point.start)}</text>
           ),
       )}
     </>
   );
 }
 
-/** Lines draws the figure, its area, and the period compared with. The part that is not over is dashed. */
+/** Lines draws the figure, its area, and the period compared with. The line ends before a part that is not over, which is a hollow dot. */
 function Lines({ series, x, y }: Scales) {
   const { points } = series;
   const open = points.findIndex((point) => point.partial);
@@ -317,7 +305,14 @@ function Lines({ series, x, y }: Scales) {
       {own > 0 && part(0, own, ' imported')}
       {series.hasComparison && <path class="compared" d={path(0, points.length, series.drawnCompared)} />}
       {part(own - 1, finished, '')}
-      {open >= 0 && <path class="line open" d={path(open - 1, points.length, series.drawn)} />}
+      {open >= 0 && (
+        <>
+          <circle class="dot open" cx={x(open)} cy={y(series.drawn(points[open]!) ?? 0)} r={4.5} />
+          <text x={x(open)} y={y(series.drawn(points[open]!) ?? 0) - 10} text-anchor={open + 1 < series.axis.length ? 'start' : 'end'}>
+            {t('chart.partial')}
+          </text>
+        </>
+      )}
     </>
   );
 }

@@ -19,13 +19,7 @@ export function Controls(props: {
   const compared = view.compare && view.compare + (view.dates ? ' dates' : '');
   return (
     <div class="filters controls" onPointerEnter={need} onFocusIn={need}>
-      <MenuButton
-        name="period"
-        value={view.from ? 'custom' : view.period}
-        label={t('period.label')}
-        text={periodName(view)}
-        {...{ opens, open }}
-      >
+      <MenuButton name="period" value={view.from ? 'custom' : view.period} label={t('period.label')} text={periodName(view)} {...{ opens, open }}>
         {timeline && <timeline.PeriodMenu {...{ view, choose, open }} />}
       </MenuButton>
       <MenuButton
@@ -38,17 +32,9 @@ export function Controls(props: {
       >
         {timeline && <timeline.CompareMenu {...{ view, choose, open }} />}
       </MenuButton>
-      <button type="button" id="filter" onClick={() => open('filter')}>
-        {t('filter.title')}
-      </button>
-      {id && (
-        <button type="button" onClick={() => open('segments')}>
-          {t('segment.title')}
-        </button>
-      )}
-      <button type="button" onClick={() => open('download')}>
-        {t('report.download')}
-      </button>
+      <button type="button" id="filter" onClick={() => open('filter')}>{t('filter.title')}</button>
+      {id && <button type="button" onClick={() => open('segments')}>{t('segment.title')}</button>}
+      <button type="button" onClick={() => open('download')}>{t('report.download')}</button>
     </div>
   );
 }
@@ -64,9 +50,7 @@ export function Chips({ view }: { view: View }) {
       {segment && (
         <li class="segment">
           <details>
-            <summary>
-              <strong>{segment}</strong>
-            </summary>
+            <summary><strong>{segment}</strong></summary>
             <ul class="chips">{chips.slice(0, inSegment)}</ul>
           </details>
           <Remove text={segment} address={addressOf(view, { filters: filters.slice(inSegment), segment: '' })} />
@@ -74,9 +58,7 @@ export function Chips({ view }: { view: View }) {
       )}
       {segment ? chips.slice(inSegment) : chips}
       {filters.length > 1 && (
-        <li class="plain">
-          <a href={addressOf(view, { filters: [] })}>{t('filter.clear')}</a>
-        </li>
+        <li class="plain"><a href={addressOf(view, { filters: [] })}>{t('filter.clear')}</a></li>
       )}
     </ul>
   );
@@ -87,16 +69,12 @@ function Chip({ view, filter }: { view: View; filter: Filter }) {
   const text = `${what} ${operator} ${values}`;
   return (
     <li>
-      <span title={text}>
-        {what} {operator} <strong>{values}</strong>
-      </span>
+      <span title={text}>{what} {operator} <strong>{values}</strong></span>
       <Remove text={text} address={addressOf(view, { filters: view.filters.filter((f) => f !== filter) })} />
     </li>
   );
 }
 
 const Remove = ({ text, address }: { text: string; address: string }) => (
-  <a href={address} aria-label={t('filter.remove', { filter: text })}>
-    ×
-  </a>
+  <a href={address} aria-label={t('filter.remove', { filter: text })}>×</a>
 );

@@ -51,10 +51,14 @@ export function Panel(props: {
 export const isLeftOut = (id: string, tab: string): boolean =>
   !id && (tab === 'FUNNEL' || (tab === 'PROPERTY' && !!shared.hidesRevenue));
 
-/** PanelTabs are the dimensions of a panel. The campaign values have a line of their own. */
+/** groupOf returns the name of the tab that has a tab in a second line. Revenue has no such tabs. */
+const groupOf = (tab: string): 'campaigns' | 'more' | '' =>
+  /^UTM|^AD/.test(tab) ? 'campaigns' : /^(SOURCE(_GROUP)?|REF.*|BRO.*|SYS.*|SCR.*|DAY.*)$/.test(tab) ? 'more' : '';
+
+/** PanelTabs are the dimensions of a panel in one line. Campaigns and rarely used ones have a line of their own. */
 export function PanelTabs({ id, name, view }: { id: string; name: PanelName; view: View }) {
   const current = view.tabs[name]!;
-  const isCampaign = (tab: string): boolean => tab.startsWith('UTM_') || tab === 'AD_PLATFORM';
+  const group = name === 'revenue' ? () => '' : groupOf;
   const link = (tab: string, text: string, marked: boolean) => (
     <a key={tab} href={addressOf(view, { tabs: { ...view.tabs, [name]: tab } })} aria-current={marked || undefined}>
       {text}
@@ -62,16 +66,17 @@ export function PanelTabs({ id, name, view }: { id: string; name: PanelName; vie
   );
 
   const tabs = (panelTabs[name] as readonly string[]).filter((tab) => !isLeftOut(id, tab));
-  const campaigns = tabs.filter(isCampaign);
+  const of = (wanted: string): string[] => tabs.filter((tab) => group(tab) === wanted);
+  const open = group(current);
   return (
     <>
       <nav class="tabs" aria-label={t(`panel.${name}`)}>
-        {tabs.filter((tab) => !isCampaign(tab)).map((tab) => link(tab, dimensionText(tab), tab === current))}
-        {campaigns[0] && link(campaigns[0], t('panel.campaigns'), isCampaign(current))}
+        {of('').map((tab) => link(tab, dimensionText(tab), tab === current))}
+        {(['campaigns', 'more'] as const).map((group) => of(group)[0] && link(of(group)[0]!, t(`panel.${group}`), group === open))}
       </nav>
-      {isCampaign(current) && (
-        <nav class="subtabs" aria-label={t('panel.campaigns')}>
-          {campaigns.map((tab) => link(tab, dimensionText(tab), tab === current))}
+      {open && (
+        <nav class="subtabs" aria-label={t(`panel.${open}` as 'panel.more')}>
+          {of(open).map((tab) => link(tab, dimensionText(tab), tab === current))}
         </nav>
       )}
     </>
@@ -97,15 +102,7 @@ export function DimensionRows(props: {
   if (!query.data) return <Loading />;
   return (
     <div class="later" aria-busy={query.busy}>
-      <Rows
-        id={id}
-        dimension={dimension}
-        view={view}
-        rows={query.data.report?.breakdown ?? null}
-        property={property}
-        event={event}
-        drilldown={props.drilldown}
-      />
+      <Rows {...props} rows={query.data.report?.breakdown ?? null} />
     </div>
   );
 }
@@ -152,17 +149,13 @@ function Rows(props: {
       ) : dimension === 'HOUR_OF_DAY' ? (
         drilldown ? (
           <drilldown.Hours view={view} list={list} />
-        ) : (
-          <Loading />
-        )
+        ) : <Loading />
       ) : (
         <div role="table" aria-label={name}>
           <p class="head" role="row">
             <span role="columnheader">{name}</span>
             <span role="columnheader">{t('metric.visitors')}</span>
-            <span role="columnheader" class="portion" aria-label={t('metric.share')}>
-              %
-            </span>
+            <span role="columnheader" class="portion" aria-label={t('metric.share')}>%</span>
           </p>
           <div class={dimension in coded ? 'ranks coded' : 'ranks'} role="rowgroup">
             {list.map((row) => (
@@ -207,15 +200,11 @@ function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
         {metrics.comparison && (
           <>
             {' '}
-            <span class="delta">
-              <Change now={metrics.visitors} before={metrics.comparison.visitors} />
-            </span>
+            <span class="delta"><Change now={metrics.visitors} before={metrics.comparison.visitors} /></span>
           </>
         )}
       </span>
-      <span role="cell" class="portion">
-        {metrics.share !== null && percent(metrics.share)}
-      </span>
+      <span role="cell" class="portion">{metrics.share !== null && percent(metrics.share)}</span>
     </div>
   );
 }

@@ -91,9 +91,12 @@ export function Report(props: {
       {more.error && <Failed failure={more.error} retry={more.reload} />}
       {failure && <Failed failure={failure} retry={props.retry} />}
       {failure && report && drilldown && <p class="hint">{drilldown.asOf(report)}</p>}
-      {report ? (
+      {!report ? (
+        !failure && <Skeleton />
+      ) : view.journey ? (
+        drilldown ? <drilldown.Following id={id} view={view} /> : <Loading />
+      ) : (
         <div class="figures" aria-busy={props.busy}>
-          {report.totals.visits + report.totals.pageviews === 0 && <Nothing view={view} />}
           <Totals view={view} report={report} />
           <Chart
             {...{ id, report, view, need, timeline, opens, open }}
@@ -102,33 +105,28 @@ export function Report(props: {
             reload={props.retry}
             AsTable={drilldown?.AsTable}
           >
-            {drilldown && <drilldown.Below id={id} report={report} view={view} />}
+            {drilldown ? <drilldown.Below id={id} report={report} view={view} /> : report.comparedFrom && <p class="why" />}
           </Chart>
           <div class="panels">
-            <Panel {...panels} name="sources" />
-            <Panel {...panels} name="pages" />
-            <Panel {...panels} name="audience" />
-            <Panel {...panels} name="events">
-              {view.tabs['events'] === 'EVENT' ? undefined : !drilldown ? (
-                <Loading />
-              ) : (
-                <drilldown.EventsTab
-                  id={id}
-                  view={view}
-                  rows={(of) => <DimensionRows {...{ id, view, drilldown, ...of }} dimension="PROPERTY" />}
-                />
-              )}
-            </Panel>
+            <div>
+              <Panel {...panels} name="sources" />
+              <Panel {...panels} name="audience" />
+            </div>
+            <div>
+              <Panel {...panels} name="pages" />
+              <Panel {...panels} name="events">
+                {view.tabs['events'] === 'EVENT' ? undefined : drilldown ? (
+                  <drilldown.EventsTab {...{ id, view }} rows={(of) => <DimensionRows {...{ id, view, drilldown, ...of }} dimension="PROPERTY" />} />
+                ) : <Loading />}
+              </Panel>
+            </div>
             {drilldown && report.totals.revenue[0] && <drilldown.Revenue id={id} view={view} report={report} tabs={<PanelTabs id={id} name="revenue" view={view} />} />}
           </div>
         </div>
-      ) : (
-        !failure && <Skeleton />
       )}
       {drilldown && view.all && (
         <drilldown.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
       )}
-      {drilldown && view.journey && <drilldown.Following id={id} view={view} dialog />}
       {timeline && opens === 'dates' && <timeline.Dates view={view} report={report} onClose={close} />}
       {timeline && opens === 'compare' && <timeline.ComparedDates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'filter' && <drilldown.FilterDialog id={id} view={view} onClose={close} />}
@@ -195,38 +193,10 @@ function useKeys(id: string, view: View, opens: Opens, open: (dialog: Opens) => 
   useLayoutEffect(() => () => pageKeys.set([]), []);
 }
 
-/** Nothing explains a period without visits. */
-function Nothing({ view }: { view: View }) {
-  return (
-    <p class="notice plain">
-      {view.filters.length > 0 ? (
-        <>
-          {t('report.noneFiltered')} <a href={addressOf(view, { filters: [] })}>{t('filter.clear')}</a>
-        </>
-      ) : (
-        <>
-          {t('report.none')}{' '}
-          {view.period !== 'today' && (
-            <a href={addressOf(view, { period: 'today', from: '', to: '' })}>{t('report.today')}</a>
-          )}
-        </>
-      )}
-    </p>
-  );
-}
-
 /** Totals are the figures of the whole period. Each is a link that shows it in the chart. */
 function Totals({ view, report }: { view: View; report: ReportFields }) {
   return (
-    // Browsers leave a link that is partly in view where it is.
-    <ul
-      class="totals"
-      aria-label={t('report.totals')}
-      onFocusIn={({ target }) => {
-        const link = target as Element;
-        if (link.matches(':focus-visible')) link.scrollIntoView({ inline: 'nearest', block: 'nearest' });
-      }}
-    >
+    <ul class="totals" aria-label={t('report.totals')}>
       {totals.map((metric) => {
         const now = report.totals[metric];
         const before = report.totals.comparison?.[metric] ?? null;

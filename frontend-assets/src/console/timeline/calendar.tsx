@@ -114,9 +114,7 @@ export function Calendar(props: {
   const range = first ? [least(first, active), first < active ? active : first] : [from, to];
   return (
     <div class="calendar">
-      <button type="button" class="small" aria-label={t('calendar.previous')} onClick={() => turn(-1)}>
-        ‹
-      </button>
+      <button type="button" class="small" aria-label={t('calendar.previous')} onClick={() => turn(-1)}>‹</button>
       <button
         type="button"
         class="small"
@@ -126,9 +124,7 @@ export function Calendar(props: {
       >
         ›
       </button>
-      <p class="sr" role="status">
-        {isRange && t(first ? 'calendar.pickLast' : 'calendar.pickFirst')}
-      </p>
+      <p class="sr" role="status">{isRange && t(first ? 'calendar.pickLast' : 'calendar.pickFirst')}</p>
       <div class="months" ref={grids} onKeyDown={onKeyDown}>
         {Array.from({ length: count }, (_, i) => (
           <Month
@@ -188,9 +184,7 @@ function Month(props: {
   };
   return (
     <div>
-      <p class="month" aria-hidden="true">
-        {name}
-      </p>
+      <p class="month" aria-hidden="true">{name}</p>
       <table role="grid" aria-label={name}>
         <thead>
           <tr>

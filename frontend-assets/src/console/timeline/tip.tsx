@@ -156,9 +156,7 @@ function Figures({ series, metric, at, zone }: { series: Series; metric: Metric;
             {write(point.start)}
             {point.partial && ` (${t('chart.partial')})`}
           </dt>
-          <dd>
-            <strong>{metricValue(metric, value)}</strong>
-          </dd>
+          <dd><strong>{metricValue(metric, value)}</strong></dd>
         </div>
         {average(series.drawn(point))}
         {point.comparedStart && (

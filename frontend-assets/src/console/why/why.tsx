@@ -60,11 +60,11 @@ export function Why({ id, view, report }: { id: string; view: View; report: Repo
   const [isOpen, setOpen] = useState(false);
   const { data } = useQuery(reading(id, causes, sharedCauses), { ...selectionOf(view), metric: asked });
   const changes = data?.report?.changes;
-  if (!changes || !Number(changes.whole.difference)) return <p class="hint">&nbsp;</p>;
+  if (!changes || !Number(changes.whole.difference)) return <p class="why" />;
 
   const time = timesOf(report.timeZone);
   return (
-    <details class="hint" onToggle={(e) => setOpen(e.currentTarget.open)}>
+    <details class="hint why" onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>{lineOf(changes, asked === 'CONVERSIONS' ? t('why.conversions') : metricText(metric), time)}</summary>
       {isOpen && <Divided changes={changes} time={time} />}
     </details>

@@ -4,24 +4,23 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { Dialog } from '../core/dialog';
 import { t } from '../core/language';
-import { link, reading } from '../core/source';
+import { loadModule } from '../core/modules';
+import { reading } from '../core/source';
 import { Failed } from '../core/states';
 import { announce } from '../core/store';
 import { isTime } from '../core/values';
 import { selectionOf, type View } from '../core/view';
 import { type Cells, cellsOf, type Row } from '../drilldown/columns';
 import { csv } from '../drilldown/csv';
-import { funnelFigures, funnels, otherTables, propertyNames, rows as readRows, sourceTables } from '../operations';
-import { sharedOtherTables, sharedPropertyNames, sharedRows, sharedSourceTables } from '../operations';
+import { otherTables, rows as readRows, sharedOtherTables, sharedRows, sharedSourceTables, sourceTables } from '../operations';
 import type { ReportDimension, ReportFields, TableRows } from '../operations';
 import { useBack } from '../parts/back';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
 import { save } from '../parts/save';
-import { about, funnelLines, revenue, series, totals } from './files';
+import { about, revenue, series, totals } from './files';
 
 const pageRows = 1_000; // rows of one further request
-const mostProperties = 20; // whose values are downloaded
 
 /** dimensionsOf names the dimension of each table whose name does not say it. */
 const dimensionsOf: Record<string, ReportDimension> = {
@@ -82,9 +81,7 @@ export function Download(props: { id: string; view: View; report: ReportFields; 
         />
       ) : (
         <div class="actions">
-          <button type="button" class="main" disabled={props.busy} onClick={start}>
-            {t('download.start')}
-          </button>
+          <button type="button" class="main" disabled={props.busy} onClick={start}>{t('download.start')}</button>
         </div>
       )}
     </Dialog>
@@ -144,31 +141,15 @@ async function collect(
   const files: Record<string, Cells> = { report: about(domain, report, view), totals: totals(report), series: series(report) };
   if (report.totals.revenue[0] || report.totals.comparison?.revenue[0]) files['revenue'] = revenue(report);
 
-  const saved = id ? ((await patient(() => funnels({ id }, signal))).site?.funnels ?? []) : [];
-  const { period, filters } = selection;
-  const readNames = () => reading(id, propertyNames, sharedPropertyNames)({ period, filters, event: null }, signal);
-  const names = !id && link.hidesRevenue ? [] : ((await patient(readNames)).report?.propertyNames ?? []);
-  const properties = names.slice(0, mostProperties);
-  state.of = tables.length + properties.length + saved.length;
+  const { parts } = await loadModule(() => import('./further'));
+  const valuesOf = (name: string): Promise<Cells> => linesOf('PROPERTY', null, name);
+  const further = await parts({ id, selection, patient, valuesOf, count, signal });
+  state.of = tables.length + further.length;
 
   for (const [table, first] of tables) {
     files[kebab(table)] = await linesOf(dimensionOf(table), first);
   }
-
-  if (names[0]) files['properties'] = [['property', 'events'], ...names.map(({ name, events }) => [name, events])];
-  for (const { name } of properties) {
-    const [head, ...lines] = await linesOf('PROPERTY', null, name);
-    files['property-values'] ??= [['property', 'value', ...head!.slice(1)]];
-    files['property-values'].push(...lines.map((line) => [name, ...line]));
-  }
-
-  for (const { name, steps } of saved) {
-    const variables = { ...selection, id, steps: steps.map(({ page, event }) => ({ page, event })) };
-    const found = (await patient(() => funnelFigures(variables, signal))).site?.report?.funnel;
-    files['funnels'] ??= [['funnel', 'step', 'label', 'visitors', 'from_previous', 'compared_visitors']];
-    if (found) files['funnels'].push(...funnelLines(name, found));
-    count(steps.length);
-  }
+  for (const read of further) await read(files);
   return { domain, files };
 }
 

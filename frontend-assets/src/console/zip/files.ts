@@ -2,7 +2,7 @@
 import { filterLabel } from '../core/values';
 import type { View } from '../core/view';
 import { type Cells, enumOf, rounded } from '../drilldown/columns';
-import type { FunnelsReport, ReportFields } from '../operations';
+import type { ReportFields } from '../operations';
 
 const metrics = ['visitors', 'visits', 'pageviews', 'viewsPerVisit', 'bounceRate', 'engagementTime', 'conversions', 'conversionRate'] as const;
 const names = metrics.map((metric) => enumOf(metric).toLowerCase());
@@ -74,16 +74,4 @@ export function revenue({ totals: { revenue: list, comparison }, comparedFrom }:
 function amount(text: string | number | null): string | number | null {
   const number = Number(text);
   return typeof text === 'string' && String(number) === text ? number : text;
-}
-
-/** funnel has a line for each step. */
-export function funnelLines(name: string, { steps }: FunnelsReport['funnel']): Cells {
-  return steps.map((step, i) => [
-    name,
-    i + 1,
-    step.step.label,
-    step.visitors,
-    rounded(step.fromPrevious),
-    step.comparedVisitors,
-  ]);
 }

@@ -104,7 +104,9 @@ test('times are written relative to now', () => {
   );
   assert.deepEqual(written, ['3 seconds ago', '3 hours ago', '2 days ago', 'in 7 days']);
   assert.equal(format.utcDay('2026-11-22'), '22 Nov 2026');
-  assert.equal(format.percent(99.95), '100%');
+  assert.equal(format.percent(99.95), '100.0%');
+  assert.equal(format.percent(35), '35.0%');
+  assert.equal([-0.04, 0.085, 0.13, 0].map(format.signed).join(' '), '−4.0% +8.5% +13% 0%');
   const durations = load<typeof import('../../../src/console/parts/format')>('console/parts/format');
   assert.equal(durations.milliseconds(999), '999 ms');
   assert.equal(durations.milliseconds(2540), '2.5 s');
