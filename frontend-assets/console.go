@@ -31,6 +31,7 @@ var consoleFiles = map[string]*file{
 	"timeline.js":  builtFile("console/timeline.js", javascript),
 	"why.js":       builtFile("console/why.js", javascript),
 	"site.js":      builtFile("console/site.js", javascript),
+	"install.js":   builtFile("console/install.js", javascript),
 	"settings.js":  builtFile("console/settings.js", javascript),
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),

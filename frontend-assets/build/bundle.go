@@ -53,6 +53,7 @@ var assets = []asset{
 	{Entry: "src/console/journeys.tsx", Out: "console/journeys.js", Budget: 4_500, Console: true},
 	{Entry: "src/console/why.tsx", Out: "console/why.js", Budget: 3_000, Console: true},
 	{Entry: "src/console/site.tsx", Out: "console/site.js", Budget: 25_000, Console: true},
+	{Entry: "src/console/install.tsx", Out: "console/install.js", Budget: 7_500, Console: true},
 	{Entry: "src/console/settings.tsx", Out: "console/settings.js", Budget: 10_500, Console: true},
 	{Entry: "src/console/captcha.tsx", Out: "console/captcha.js", Budget: 11_600, Console: true},
 	{Entry: "src/console/account.tsx", Out: "console/account.js", Budget: 20_000, Console: true},

@@ -17,8 +17,9 @@ var consoleTexts = map[string][]string{
 	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "why": {"en", "why"},
 	"provider": {"en", "provider", "parts"},
 	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"},
-	"parts": {"en", "parts", "deliveries", "menu", "progress"},
-	"site":  {"en", "site", "deliveries", "parts", "menu"}, "settings": {"en", "settings", "parts", "menu"}, "captcha": {"en", "captcha", "parts"},
+	"install": {"en", "install", "menu", "parts"},
+	"parts":   {"en", "parts", "deliveries", "menu", "progress"},
+	"site":    {"en", "site", "deliveries", "parts", "menu"}, "settings": {"en", "settings", "parts", "menu"}, "captcha": {"en", "captcha", "parts"},
 	"account": {"en", "account", "parts"}, "audit": {"en", "audit", "parts"},
 }
 
@@ -53,7 +54,7 @@ func TestMessages(t *testing.T) {
 
 	files := make(map[string]string)
 	for _, name := range []string{
-		"en", "drilldown", "timeline", "journeys", "why", "zip", "site", "settings", "captcha", "account", "audit", "operator", "provider",
+		"en", "drilldown", "timeline", "journeys", "why", "zip", "site", "install", "settings", "captcha", "account", "audit", "operator", "provider",
 		"import", "alerts", "deliveries", "menu", "parts", "progress",
 	} {
 		for _, k := range keysOf(name) {

@@ -34,8 +34,6 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
   {
     load: () => import('./site'),
     paths: [
-      '/sites/new',
-      '/sites/:id/install',
       '/sites/:id/events',
       '/sites/:id/rejections',
       '/sites/:id/webhooks',
@@ -46,6 +44,7 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
       '/deleted',
     ],
   },
+  { load: () => import('./install'), paths: ['/sites/new', '/sites/:id/install'] },
   { load: () => import('./settings'), paths: ['/sites/:id/settings', '/sites/:id/measurement', '/sites/:id/exclusions', '/sites/:id/advanced'] },
   { load: () => import('./captcha'), paths: ['/captcha', '/captcha/new', '/captcha/:id'] },
   {

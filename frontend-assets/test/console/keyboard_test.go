@@ -146,7 +146,7 @@ func TestKeyboardChromium(t *testing.T) {
 	visitor.Front()
 	visitor.Goto("http://shop.localhost/")
 	k.Front()
-	k.see("It works: a hit arrived")
+	k.see("It works.")
 	visitor.Front()
 	visitor.Goto("http://copy.localhost/")
 	visitor.Goto("http://shop.localhost/kettle")
@@ -158,7 +158,7 @@ func TestKeyboardChromium(t *testing.T) {
 	k.see("add it as an extra domain")
 
 	// The first figures, of today, then with a filter and a comparison.
-	k.use("Open the site")
+	k.use("Open the report")
 	id := strings.Split(k.Text("location.pathname"), "/")[2]
 	k.counted(total(2), "2")
 	k.see("refused in the last 7 days")

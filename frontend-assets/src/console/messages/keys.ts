@@ -13,6 +13,7 @@ import type operator from './operator';
 import type parts from './parts';
 import type progress from './progress';
 import type provider from './provider';
+import type install from './install';
 import type settings from './settings';
 import type site from './site';
 import type timeline from './timeline';
@@ -38,6 +39,7 @@ export type TextKey =
   | keyof typeof parts
   | keyof typeof progress
   | keyof typeof provider
+  | keyof typeof install
   | keyof typeof settings
   | keyof typeof site
   | keyof typeof timeline
