@@ -40,6 +40,7 @@ var consoleFiles = map[string]*file{
 	"operator.js":  builtFile("console/operator.js", javascript),
 	"provider.js":  builtFile("console/provider.js", javascript),
 	"zip.js":       builtFile("console/zip.js", javascript),
+	"alertform.js": builtFile("console/alertform.js", javascript),
 	"alerts.js":    builtFile("console/alerts.js", javascript),
 	"import.js":    builtFile("console/import.js", javascript),
 	"de.js":        builtFile("console/de.js", javascript),

@@ -63,6 +63,7 @@ var assets = []asset{
 	{Entry: "src/console/provider.tsx", Out: "console/provider.js", Budget: 6_000, Console: true},
 	{Entry: "src/console/zip.tsx", Out: "console/zip.js", Budget: 9_000, Console: true},
 	{Entry: "src/console/alerts.tsx", Out: "console/alerts.js", Budget: 10_500, Console: true},
+	{Entry: "src/console/alertform.tsx", Out: "console/alertform.js", Budget: 6_500, Console: true},
 	{Entry: "src/console/import.tsx", Out: "console/import.js", Budget: 7_000, Console: true},
 	{Entry: "src/console/messages/de.ts", Out: "console/de.js", Budget: 6_000, Console: true},
 	{Entry: "src/console/messages/de-pages.ts", Out: "console/de-pages.js", Budget: 27_000, Console: true},

@@ -1,5 +1,4 @@
 // The account, its user and its members.
-import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
@@ -29,7 +28,7 @@ import {
 } from '../operations';
 import { Ask } from '../parts/ask';
 import { CopyButton } from '../parts/copy';
-import { Group } from '../parts/group';
+import { Group, Row } from '../parts/group';
 import { AccountPage } from '../parts/menu';
 import { CurrentPassword, NewPassword } from './newpassword';
 import { chosenSites, domains, SiteChoice, type Sites } from './sitechoice';
@@ -51,17 +50,6 @@ function enterAccount(id: string | null): void {
   viewer.set(undefined); // its memberships have changed, and go must not keep the account
   go(id ? '/?account=' + id : '/');
 }
-
-/** Row is a line of a group: a name with its value, and buttons. */
-export const Row = (props: { name: ComponentChildren; text?: ComponentChildren; children?: ComponentChildren }) => (
-  <li>
-    <div>
-      {props.name}
-      {props.text && <p class="hint">{props.text}</p>}
-    </div>
-    <span class="inline">{props.children}</span>
-  </li>
-);
 
 /** Account shows the user and the account, changes them, and leaves or deletes the account. */
 export function Account() {

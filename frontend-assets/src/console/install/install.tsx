@@ -98,28 +98,26 @@ export function NewSite() {
       {data && !mayEdit() ? (
         <p class="notice">{t('failure.FORBIDDEN')}</p>
       ) : (
-        <section class="card slim">
-          <Form submit={t('newSite.submit')} onSubmit={submit} class="column">
-            <div
-              onInput={(e) => {
-                const { name, value } = e.target as HTMLInputElement;
-                if (name === 'domain') setTyped(value);
-              }}
-            >
-              <Field
-                name="domain"
-                label={t('newSite.domain')}
-                hint={t('newSite.domainHint')}
-                placeholder="example.com"
-                inputMode="url"
-                required
-                autoFocus
-              />
-              <Advice host={hostOf(typed)} />
-            </div>
-            <Field name="name" label={t('newSite.name')} hint={t('newSite.nameHint')} maxLength={100} />
-          </Form>
-        </section>
+        <Form submit={t('newSite.submit')} onSubmit={submit} class="column">
+          <div
+            onInput={(e) => {
+              const { name, value } = e.target as HTMLInputElement;
+              if (name === 'domain') setTyped(value);
+            }}
+          >
+            <Field
+              name="domain"
+              label={t('newSite.domain')}
+              hint={t('newSite.domainHint')}
+              placeholder="example.com"
+              inputMode="url"
+              required
+              autoFocus
+            />
+            <Advice host={hostOf(typed)} />
+          </div>
+          <Field name="name" label={t('newSite.name')} hint={t('newSite.nameHint')} maxLength={100} />
+        </Form>
       )}
     </>
   );

@@ -2,6 +2,7 @@
 import type en from './en';
 import type account from './account';
 import type audit from './audit';
+import type alertform from './alertform';
 import type alerts from './alerts';
 import type captcha from './captcha';
 import type deliveries from './deliveries';
@@ -27,6 +28,7 @@ export type Message = string | { one: string; other: string };
 export type TextKey =
   | keyof typeof en
   | keyof typeof account
+  | keyof typeof alertform
   | keyof typeof alerts
   | keyof typeof audit
   | keyof typeof captcha

@@ -15,3 +15,14 @@ export function Group(props: { title: string; hint?: ComponentChildren; line?: b
     </section>
   );
 }
+
+/** Row is a line of a group: a name with its value, and buttons. */
+export const Row = (props: { name: ComponentChildren; text?: ComponentChildren; children?: ComponentChildren }) => (
+  <li>
+    <div>
+      {props.name}
+      {props.text && <p class="hint">{props.text}</p>}
+    </div>
+    <span class="inline">{props.children}</span>
+  </li>
+);

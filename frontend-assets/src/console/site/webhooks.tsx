@@ -1,13 +1,13 @@
 // Webhooks of a site: their addresses, and the deliveries with their attempts.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
-import { usePolling, useQuery } from '../core/data';
+import { useQuery } from '../core/data';
 import { Action } from '../core/dialog';
 import { Field, Form, type Values } from '../core/form';
 import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
-import { Section, Time } from '../core/ui';
+import { Section } from '../core/ui';
 import { Code, CopyButton } from '../parts/copy';
 import {
   deliveries as readDeliveries,
@@ -26,7 +26,7 @@ import {
   type WebhookFields,
   type WebhooksData,
 } from '../operations';
-import { Attempts, attemptError } from '../parts/attempts';
+import { Delivery, usePending } from '../parts/attempts';
 import { changes } from '../parts/changes';
 import { SettingsPage } from '../parts/settings';
 
@@ -227,21 +227,11 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
     timer.current = setTimeout(() => void load(next), pause);
   };
 
-  // Deliveries that wait for a later attempt need no polling until it is due.
-  const pending = list
-    .filter((d) => d.state === 'PENDING' && Date.parse(d.nextAttemptAt ?? '') - Date.now() < 60_000)
-    .slice(0, 5);
-  usePolling(
-    async () => {
-      for (const { id } of pending) {
-        const next = (await readDelivery({ id })).node as DeliveryFields | null;
-        if (!next) continue;
-        put(next);
-        if (next.state !== 'PENDING')
-          announce(t('webhooks.result', { event: next.event, state: t(`webhooks.state.${next.state}`) }));
-      }
-    },
-    pending.length > 0 ? 1500 : 0,
+  usePending(
+    list,
+    async (id) => (await readDelivery({ id })).node as DeliveryFields | null,
+    put,
+    ({ event, state }) => announce(t('webhooks.result', { event, state: t(`webhooks.state.${state}`) })),
   );
 
   const more = async (): Promise<void> => {
@@ -317,7 +307,7 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
       {list.length === 0 && <Empty>{filtered ? t('webhooks.noMatch') : t('webhooks.none')}</Empty>}
       <ul class="deliveries">
         {list.map((d) => (
-          <Delivery key={d.id} delivery={d} edit={edit} put={put} />
+          <Details key={d.id} delivery={d} edit={edit} put={put} />
         ))}
       </ul>
       {page?.pageInfo.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
@@ -325,54 +315,29 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
   );
 }
 
-function Delivery({ delivery, edit, put }: { delivery: DeliveryFields; edit: boolean; put(d: DeliveryFields): void }) {
+/** Details shows a delivery with its attempts, and sends it again. */
+function Details({ delivery, edit, put }: { delivery: DeliveryFields; edit: boolean; put(d: DeliveryFields): void }) {
   const again = async (): Promise<UserError[]> => {
     const payload = (await redeliver({ input: { deliveryId: delivery.id } })).redeliver;
     if (payload?.delivery) put(payload.delivery);
     return payload?.userErrors ?? [];
   };
-  const last = delivery.attempts[delivery.attempts.length - 1];
+  const part = delivery.part && ` ${t('webhooks.part', { part: delivery.part, parts: delivery.parts ?? 0 })}`;
   return (
-    <li>
-      <details>
-        <summary>
-          <span class={'state ' + delivery.state}>{t(`webhooks.state.${delivery.state}`)}</span>{' '}
-          <code>{delivery.event}</code>{' '}
-          <span class="hint">
-            {t(`webhooks.kind.${delivery.kind}`)}
-            {delivery.part && <> {t('webhooks.part', { part: delivery.part, parts: delivery.parts ?? 0 })}</>},{' '}
-            <Time at={delivery.createdAt} />
-            {last?.error && delivery.state !== 'DELIVERED' && <>, {attemptError(last.error)}</>}
-          </span>
-        </summary>
-        <dl class="facts">
+    <Delivery of={delivery} name={<code>{delivery.event}</code>} text={<>{t(`webhooks.kind.${delivery.kind}`)}{part}</>} again={edit && again}>
+      <dl class="facts">
+        <div>
+          <dt>{t('webhooks.messageId')}</dt>
+          <dd><code>{delivery.messageId}</code> <CopyButton text={delivery.messageId} label={t('webhooks.messageId')} /></dd>
+        </div>
+        {delivery.url && (
           <div>
-            <dt>{t('webhooks.messageId')}</dt>
-            <dd>
-              <code>{delivery.messageId}</code>{' '}
-              <CopyButton text={delivery.messageId} label={t('webhooks.messageId')} />
-            </dd>
+            <dt>{t('webhooks.url')}</dt>
+            <dd><code>{delivery.url}</code></dd>
           </div>
-          {delivery.url && (
-            <div>
-              <dt>{t('webhooks.url')}</dt>
-              <dd>
-                <code>{delivery.url}</code>
-              </dd>
-            </div>
-          )}
-        </dl>
-        {delivery.body && <Code text={delivery.body} label={t('webhooks.body')} />}
-        <Attempts attempts={delivery.attempts} />
-        <p class="actions">
-          {delivery.state === 'PENDING' && delivery.nextAttemptAt && (
-            <span>
-              {t('webhooks.next')} <Time at={delivery.nextAttemptAt} />
-            </span>
-          )}
-          {edit && <Action run={again}>{t('webhooks.again')}</Action>}
-        </p>
-      </details>
-    </li>
+        )}
+      </dl>
+      {delivery.body && <Code text={delivery.body} label={t('webhooks.body')} />}
+    </Delivery>
   );
 }
