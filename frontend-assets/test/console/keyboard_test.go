@@ -308,6 +308,7 @@ func (k keyboard) sharesReport(s *service) {
 func (k keyboard) repairsWebhook(hook *receiver) {
 	k.t.Helper()
 	k.use("Webhooks")
+	k.use("Change the address: Key events")
 	k.enter("Address", hook.URL+"/hook"+kb.Enter)
 	k.see("Saved")
 	k.use("Send a test")
@@ -335,6 +336,7 @@ func (k keyboard) solvesCaptcha() {
 func (k keyboard) invites(s *service) {
 	k.t.Helper()
 	k.keys("gm")
+	k.use("Invite")
 	k.enter("E-mail address", "guest@example.com"+kb.Enter)
 	k.see("Open invitations")
 

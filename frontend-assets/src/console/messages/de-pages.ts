@@ -634,6 +634,11 @@ const texts: Record<Exclude<TextKey, keyof typeof en | keyof typeof audit>, Mess
   'erasure.done': 'Gelöscht.',
   'erasure.counts': '{visits} Besuche, {pageviews} Seitenaufrufe, {events} Ereignisse.',
 
+  'webhooks.addresses': 'Adressen',
+  'webhooks.off': 'Aus',
+  'webhooks.signed': 'Aufrufe sind signiert.',
+  'webhooks.change': 'Ändern',
+  'webhooks.changeNamed': 'Adresse ändern: {name}',
   'webhooks.conversion': 'Schlüsselereignisse',
   'webhooks.conversionHint':
     'Jedes Schlüsselereignis geht binnen Sekunden hierher, bis zu fünfmal, bis Ihr Server es bestätigt.',

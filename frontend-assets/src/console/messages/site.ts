@@ -87,6 +87,11 @@ export default {
   'deleted.restored': '{name} is restored',
   'deleted.purge': 'Delete for good',
 
+  'webhooks.addresses': 'Addresses',
+  'webhooks.off': 'Off',
+  'webhooks.signed': 'Calls are signed.',
+  'webhooks.change': 'Change',
+  'webhooks.changeNamed': 'Change the address: {name}',
   'webhooks.conversion': 'Key events',
   'webhooks.conversionHint':
     'Each key event is sent here within seconds, and up to five times in 11 hours until your server confirms it.',

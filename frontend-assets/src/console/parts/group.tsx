@@ -18,7 +18,7 @@ export function Group(props: { title: string; hint?: ComponentChildren; line?: b
 
 /** Row is a line of a group: a name with its value, and buttons. */
 export const Row = (props: { name: ComponentChildren; text?: ComponentChildren; children?: ComponentChildren }) => (
-  <li>
+  <li class="inline">
     <div>
       {props.name}
       {props.text && <p class="hint">{props.text}</p>}

@@ -1,9 +1,10 @@
 // Webhooks of a site: their addresses, and the deliveries with their attempts.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Action } from '../core/dialog';
-import { Field, Form, type Values } from '../core/form';
+import { Field, type Values } from '../core/form';
 import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
@@ -26,8 +27,10 @@ import {
   type WebhookFields,
   type WebhooksData,
 } from '../operations';
+import { Ask } from '../parts/ask';
 import { Delivery, usePending } from '../parts/attempts';
 import { changes } from '../parts/changes';
+import { Group, Row } from '../parts/group';
 import { SettingsPage } from '../parts/settings';
 
 type Site = NonNullable<WebhooksData['site']>;
@@ -56,10 +59,12 @@ export function Webhooks({ id }: { id: string }) {
         };
         return (
           <>
-            <div class="columns">
-              <Conversion site={site} show={show} />
-              <Daily site={site} show={show} onSent={() => setSent(sent + 1)} />
-            </div>
+            <Group tall title={t('webhooks.addresses')}>
+              <ul class="rows">
+                <Conversion site={site} show={show} />
+                <Daily site={site} show={show} onSent={() => setSent(sent + 1)} />
+              </ul>
+            </Group>
             <Deliveries site={site} sent={sent} />
           </>
         );
@@ -73,72 +78,56 @@ interface FormProps {
   show(payload: Payload | null): UserError[];
 }
 
-function Conversion({ site, show }: FormProps) {
-  const edit = mayEdit();
-  const [secret, setSecret] = useState('');
-  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
-    const input = {
-      siteId: site.id,
-      ...changes(form, { url: values['url'] ?? '' }),
-      ...(values['secret'] ? { secret: values['secret'] } : {}),
-    };
-    const errors = show((await setConversionWebhook({ input })).setConversionWebhook);
-    if (errors.length === 0) setSecret('');
-    return errors;
-  };
-
-  // 24 random bytes, in the form that libraries for signed webhooks expect.
-  const generate = (): void => {
-    const bytes = crypto.getRandomValues(new Uint8Array(24));
-    setSecret('whsec_' + btoa(String.fromCharCode(...bytes)));
-  };
-
+/** Address is a line with an address and its buttons, which are there for those who may change it. */
+function Address(props: { name: string; hint: string; url: string | null; children: ComponentChildren }) {
   return (
-    <Section title={t('webhooks.conversion')} hint={t('webhooks.conversionHint')}>
-      <Form key={secret + site.conversionWebhookSigned} submit={t('save')} onSubmit={save} class="column" disabled={!edit} label={t('webhooks.conversion')}>
-        <Field
-          name="url"
-          type="url"
-          label={t('webhooks.url')}
-          hint={t('webhooks.urlHint')}
-          value={site.conversionWebhookUrl ?? ''}
-          placeholder="https://example.com/hooks/tallygate"
-          disabled={!edit}
-        />
-        <Field
-          name="secret"
-          label={t('webhooks.secret')}
-          hint={site.conversionWebhookSigned ? t('webhooks.secretSet') : t('webhooks.secretNone')}
-          value={secret}
-          maxLength={256}
-          disabled={!edit}
-        />
-        {edit && (
-          <p>
-            <button type="button" class="small" onClick={generate}>
-              {t('webhooks.generate')}
-            </button>{' '}
-            {secret && <CopyButton text={secret} label={t('webhooks.secret')} />}
-            {secret && <span class="hint"> {t('secret.once')}</span>}
-          </p>
-        )}
-      </Form>
-      {edit && site.conversionWebhookSigned && (
-        <Action run={async () => show((await setConversionWebhook({ input: { siteId: site.id, secret: '' } })).setConversionWebhook)}>
-          {t('webhooks.secretRemove')}
-        </Action>
-      )}
-    </Section>
+    <Row name={<strong>{props.name}</strong>} text={<>{props.hint}<br />{props.url ? <code>{props.url}</code> : t('webhooks.off')}</>}>
+      {mayEdit() && props.children}
+    </Row>
+  );
+}
+
+/** UrlField is the field of an address. */
+const UrlField = ({ url }: { url: string | null }) => (
+  <Field name="url" type="url" label={t('webhooks.url')} hint={t('webhooks.urlHint')} value={url ?? ''} placeholder="https://example.com/hooks/tallygate" autoFocus />
+);
+
+function Conversion({ site, show }: FormProps) {
+  const { conversionWebhookUrl: url, conversionWebhookSigned: signed } = site;
+  const name = t('webhooks.conversion');
+  const set = async (input: { url?: string; secret?: string }): Promise<UserError[]> =>
+    show((await setConversionWebhook({ input: { siteId: site.id, ...input } })).setConversionWebhook);
+  const save = ({ url = '', secret }: Values, form: HTMLFormElement): Promise<UserError[]> => set({ ...changes(form, { url }), ...(secret && { secret }) });
+  return (
+    <Address name={name} hint={`${t('webhooks.conversionHint')} ${signed ? t('webhooks.signed') : ''}`} url={url}>
+      <Ask button={t('webhooks.change')} label={t('webhooks.changeNamed', { name })} submit={t('save')} run={save}>
+        <UrlField url={url} />
+        <SecretField hint={t(signed ? 'webhooks.secretSet' : 'webhooks.secretNone')} />
+      </Ask>
+      {signed && <Action run={() => set({ secret: '' })}>{t('webhooks.secretRemove')}</Action>}
+    </Address>
+  );
+}
+
+/** SecretField makes 24 random bytes, in the form that libraries for signed webhooks expect. */
+function SecretField({ hint }: { hint: string }) {
+  const [secret, setSecret] = useState('');
+  const generate = (): void => setSecret('whsec_' + btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(24)))));
+  return (
+    <>
+      <Field key={secret} name="secret" label={t('webhooks.secret')} hint={hint} value={secret} maxLength={256} />
+      <p>
+        <button type="button" class="small" onClick={generate}>{t('webhooks.generate')}</button>{' '}
+        {secret && <><CopyButton text={secret} label={t('webhooks.secret')} /> <span class="hint">{t('secret.once')}</span></>}
+      </p>
+    </>
   );
 }
 
 function Daily({ site, show, onSent }: FormProps & { onSent(): void }) {
-  const edit = mayEdit();
-  const save = async ({ url = '' }: Values, form: HTMLFormElement): Promise<UserError[]> => {
-    const input = { siteId: site.id, ...changes(form, { url }) };
-    return show((await setDailyExportWebhook({ input })).setDailyExportWebhook);
-  };
-
+  const name = t('webhooks.daily');
+  const save = async ({ url = '' }: Values, form: HTMLFormElement): Promise<UserError[]> =>
+    show((await setDailyExportWebhook({ input: { siteId: site.id, ...changes(form, { url }) } })).setDailyExportWebhook);
   const resend = async ({ date = '' }: Values): Promise<UserError[]> => {
     const payload = (await resendDailyExport({ input: { siteId: site.id, date } })).resendDailyExport;
     if (payload?.userErrors.length) return payload.userErrors;
@@ -146,34 +135,15 @@ function Daily({ site, show, onSent }: FormProps & { onSent(): void }) {
     onSent();
     return [];
   };
-
   return (
-    <Section title={t('webhooks.daily')} hint={t('webhooks.dailyHint')}>
-      <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit} label={t('webhooks.daily')}>
-        <Field
-          name="url"
-          type="url"
-          label={t('webhooks.url')}
-          hint={t('webhooks.urlHint')}
-          value={site.dailyExportUrl ?? ''}
-          placeholder="https://example.com/hooks/day"
-          disabled={!edit}
-        />
-      </Form>
-      {edit && site.dailyExportUrl && (
-        <Form submit={t('webhooks.resendDay')} onSubmit={resend} class="column" label={t('webhooks.resendDay')}>
-          <Field
-            name="date"
-            type="date"
-            label={t('webhooks.day')}
-            hint={t('webhooks.resendDayHint')}
-            value={day(-1)}
-            max={day(-1)}
-            required
-          />
-        </Form>
+    <Address name={name} hint={t('webhooks.dailyHint')} url={site.dailyExportUrl}>
+      <Ask button={t('webhooks.change')} label={t('webhooks.changeNamed', { name })} submit={t('save')} run={save}><UrlField url={site.dailyExportUrl} /></Ask>
+      {site.dailyExportUrl && (
+        <Ask button={t('webhooks.resendDay')} text={t('webhooks.resendDayHint')} run={resend}>
+          <Field name="date" type="date" label={t('webhooks.day')} value={day(-1)} max={day(-1)} required autoFocus />
+        </Ask>
       )}
-    </Section>
+    </Address>
   );
 }
 
