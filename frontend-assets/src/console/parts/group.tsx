@@ -16,10 +16,10 @@ export function Group(props: { title: string; hint?: ComponentChildren; line?: b
   );
 }
 
-/** Row is a line of a group: a name with its value, and buttons. */
+/** Row is a line of a group: a name with its value, and buttons, which narrow windows have below. */
 export const Row = (props: { name: ComponentChildren; text?: ComponentChildren; children?: ComponentChildren }) => (
   <li class="inline">
-    <div>
+    <div style={{ flexBasis: '12rem' }}>
       {props.name}
       {props.text && <p class="hint">{props.text}</p>}
     </div>
