@@ -11,10 +11,11 @@ import (
 
 // The console is ES modules and a style sheet. main.js is loaded first and contains all that the
 // first view needs; it exports src/console/core and Preact. drilldown.js, timeline.js, journeys.js,
-// why.js, zip.js and further.js, which have what a report opens, lines.js, site.js, settings.js, captcha.js,
-// account.js, audit.js, operator.js, provider.js, alerts.js and import.js, which have the other
-// pages, and the messages of other languages are loaded on demand. They import the core from
-// main.js, so the first view takes one script, and the core's state exists once.
+// why.js, zip.js and further.js, which have what a report opens, lines.js, site.js, install.js,
+// settings.js, captcha.js, account.js, audit.js, operator.js, provider.js, alerts.js, alertform.js
+// and import.js, which have the other pages, and the messages of other languages are loaded on
+// demand. They import the core from main.js, so the first view takes one script, and the core's
+// state exists once.
 // src/console/parts, which has no state, is part of each module that uses it.
 
 // The oldest browsers that run the console: those with light-dark() in CSS, of spring 2024.

@@ -24,7 +24,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 	}
 
 	onDemand := []string{
-		"drilldown.js", "timeline.js", "journeys.js", "why.js", "site.js", "settings.js", "captcha.js", "account.js", "operator.js",
+		"drilldown.js", "timeline.js", "journeys.js", "why.js", "site.js", "install.js", "settings.js", "captcha.js", "account.js", "operator.js",
 		"provider.js", "import.js", "alerts.js",
 	}
 	main := read("main.js")

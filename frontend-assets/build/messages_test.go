@@ -16,9 +16,10 @@ var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "lines": {"en"}, "report": {"en"},
 	"drilldown": {"en", "drilldown"}, "timeline": {"en", "timeline"}, "journeys": {"en", "journeys"}, "zip": {"en", "zip"}, "why": {"en", "why"},
 	"provider": {"en", "provider", "parts"},
-	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"},
-	"parts": {"en", "parts", "deliveries", "menu", "progress"},
-	"site":  {"en", "site", "deliveries", "parts", "menu"}, "settings": {"en", "settings", "parts", "menu"}, "captcha": {"en", "captcha", "parts"},
+	"operator": {"en", "operator"}, "alerts": {"en", "alerts", "alertform", "deliveries", "menu", "parts"}, "import": {"en", "import", "menu"},
+	"install": {"en", "install", "menu", "parts"},
+	"parts":   {"en", "parts", "deliveries", "menu", "progress"},
+	"site":    {"en", "site", "deliveries", "parts", "menu"}, "settings": {"en", "settings", "parts", "menu"}, "captcha": {"en", "captcha", "parts"},
 	"account": {"en", "account", "parts"}, "audit": {"en", "audit", "parts"},
 }
 
@@ -53,8 +54,8 @@ func TestMessages(t *testing.T) {
 
 	files := make(map[string]string)
 	for _, name := range []string{
-		"en", "drilldown", "timeline", "journeys", "why", "zip", "site", "settings", "captcha", "account", "audit", "operator", "provider",
-		"import", "alerts", "deliveries", "menu", "parts", "progress",
+		"en", "drilldown", "timeline", "journeys", "why", "zip", "site", "install", "settings", "captcha", "account", "audit", "operator", "provider",
+		"import", "alerts", "alertform", "deliveries", "menu", "parts", "progress",
 	} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {

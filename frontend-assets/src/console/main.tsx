@@ -34,36 +34,18 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
   {
     load: () => import('./site'),
     paths: [
-      '/sites/new',
-      '/sites/:id/install',
-      '/sites/:id/events',
-      '/sites/:id/rejections',
-      '/sites/:id/webhooks',
-      '/sites/:id/export',
-      '/sites/:id/sharing',
-      '/sites/:id/saved',
-      '/sites/:id/usage',
-      '/deleted',
+      '/sites/:id/events', '/sites/:id/rejections', '/sites/:id/webhooks', '/sites/:id/export', '/sites/:id/sharing', '/sites/:id/saved',
+      '/sites/:id/usage', '/deleted',
     ],
   },
+  { load: () => import('./install'), paths: ['/sites/new', '/sites/:id/install'] },
   { load: () => import('./settings'), paths: ['/sites/:id/settings', '/sites/:id/measurement', '/sites/:id/exclusions', '/sites/:id/advanced'] },
   { load: () => import('./captcha'), paths: ['/captcha', '/captcha/new', '/captcha/:id'] },
   {
     load: () => import('./account'),
     paths: [
-      '/sign-up',
-      '/account',
-      '/members',
-      '/tokens',
-      '/sessions',
-      '/security',
-      '/forgot-password',
-      '/reset-password',
-      '/confirm-sign-up',
-      '/accept-invitation',
-      '/confirm-email',
-      '/stop-mail',
-      '/confirm-alerts',
+      '/sign-up', '/account', '/members', '/tokens', '/sessions', '/security', '/forgot-password', '/reset-password',
+      '/confirm-sign-up', '/accept-invitation', '/confirm-email', '/stop-mail', '/confirm-alerts',
     ],
   },
   { load: () => import('./audit'), paths: ['/audit'] },
@@ -99,15 +81,8 @@ const loadPages = async ({ pattern }: { pattern: string }): Promise<Record<strin
 
 /** These pages of modules that are loaded on demand have no menus either. */
 const alsoBare = [
-  '/forgot-password',
-  '/reset-password',
-  '/confirm-sign-up',
-  '/accept-invitation',
-  '/confirm-email',
-  '/stop-mail',
-  '/confirm-alerts',
-  '/sign-in/provider',
-  '/sign-up',
+  '/forgot-password', '/reset-password', '/confirm-sign-up', '/accept-invitation', '/confirm-email', '/stop-mail', '/confirm-alerts',
+  '/sign-in/provider', '/sign-up',
 ];
 
 function App() {

@@ -9,7 +9,6 @@ import messages from './messages/site';
 import { DeletedSites } from './site/deleted';
 import { Events } from './site/events';
 import { Export } from './site/export';
-import { Install, NewSite } from './site/install';
 import { Rejections } from './site/rejections';
 import { Saved } from './site/saved';
 import { Sharing } from './site/sharing';
@@ -19,8 +18,6 @@ import { Webhooks } from './site/webhooks';
 addMessages({ ...messages, ...deliveries, ...menu, ...parts, ...progress });
 
 export const pages: Record<string, ComponentType<any>> = {
-  '/sites/new': NewSite,
-  '/sites/:id/install': Install,
   '/sites/:id/events': Events,
   '/sites/:id/rejections': Rejections,
   '/sites/:id/webhooks': Webhooks,

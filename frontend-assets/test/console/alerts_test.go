@@ -28,15 +28,20 @@ func TestAlertsChromium(t *testing.T) {
 	id, _ := s.createSite("shop.localhost", "Kettle shop")
 
 	p := s.openSignedIn("/sites/" + id + "/alerts")
-	p.see("No channels")
+	p.see("Be alerted when traffic stops")
 	p.look("alerts-empty")
 
-	// A button opens the form. A channel without events is refused at their first switch.
-	p.press("New channel")
-	p.WaitFor("document.activeElement.name === 'kind'")
-	p.fill("Kind", "SLACK")
-	p.fill("Name", "silent")
+	// A button opens the form, which proposes a name and the useful events. A channel without
+	// events is refused at their first switch.
+	p.press("Add a channel")
+	p.WaitFor("document.activeElement.name === 'address'")
+	p.press("Slack")
 	p.fill("URL", hook.URL+"/silent")
+	p.WaitFor("document.querySelector('[name=name]').value === 'Slack'")
+	p.fill("Name", "silent")
+	for _, event := range []string{"Traffic drop", "No traffic", "Refused calls", "Quota"} {
+		p.check(event)
+	}
 	p.press("Add channel")
 	p.see("Choose at least one event, summary or threshold")
 	p.WaitFor(`document.activeElement.name === 'TRAFFIC_SPIKE' && document.activeElement.ariaInvalid === 'true'`)
@@ -45,10 +50,12 @@ func TestAlertsChromium(t *testing.T) {
 	}
 
 	// The form refuses one time without the other, and a URL without https, and keeps its values.
-	p.fill("Kind", "WEBHOOK")
+	p.press("JSON")
 	p.fill("Name", "ops")
 	p.fill("URL", "http://127.0.0.1/alerts")
+	p.WaitFor("document.querySelector('[name=name]').value === 'ops'")
 	p.check("Traffic drop")
+	p.press("Quiet hours: none")
 	p.fill("From", "22:00")
 	p.press("Add channel")
 	p.see("Enter both times, or neither.")
@@ -82,6 +89,7 @@ func TestAlertsChromium(t *testing.T) {
 
 	// A test that fails is explained, and arrives when it is sent again. Quiet hours do not delay
 	// it.
+	p.press("Actions of ops")
 	p.press("Send a test to ops")
 	p.WaitFor(state("Failed"))
 	p.see("The server failed (5xx)")
@@ -95,6 +103,7 @@ func TestAlertsChromium(t *testing.T) {
 	hook.wantTest(t, secret)
 
 	// A change leaves the other settings as they are.
+	p.press("Actions of ops")
 	p.press("Edit ops")
 	p.WaitFor(`document.querySelector('dialog[open] [name=name]')?.value === 'ops'`)
 	p.look("alerts-edit")
@@ -103,14 +112,14 @@ func TestAlertsChromium(t *testing.T) {
 	p.click(`document.querySelector('dialog [name=QUOTA]')`)
 	p.press("Save")
 	p.WaitFor(`!document.querySelector('dialog') && document.activeElement.textContent === 'Edit'`)
-	p.see("Traffic drop, Quota, Summary of each week")
+	p.see("Traffic drop, Quota, Summary of the week")
 	want.Name, want.Weekly, want.Events = "on duty", true, []string{"TRAFFIC_DROP", "QUOTA"}
 	s.wantChannel(id, want)
 
 	// With keys alone: no quiet hours and no signature.
 	k := keyboard{p}
-	k.keys(kb.Tab) // a focus that a click has set is not shown
-	k.use("Edit on duty")
+	k.keys(kb.Tab)        // a focus that a click has set is not shown
+	k.use("Edit on duty") // the menu is still open
 	k.WaitFor(`document.querySelector('dialog[open] [name=secret]')`)
 	k.choose(`document.querySelector('dialog [name=secret]')`, "none")
 	for _, name := range []string{"from", "to"} {
@@ -131,7 +140,7 @@ func TestAlertsChromium(t *testing.T) {
 	s.wantChannel(id, want)
 	k.keys(kb.Enter)
 	k.use("Delete")
-	k.see("No channels")
+	k.see("Be alerted when traffic stops")
 	k.WaitFor("document.activeElement.tagName === 'H1'")
 	if channels := s.channels(id); len(channels) != 0 {
 		t.Errorf("after the deletion there are %+v", channels)
@@ -166,11 +175,12 @@ func TestOwnMailsChromium(t *testing.T) {
 	for _, name := range []string{"weekly", "QUOTA"} {
 		p.click("document.querySelector('dialog [name=" + name + "]')")
 	}
+	p.press("Fixed thresholds: none")
 	p.enter("document.querySelector('dialog [name=spikeAbove]')", "1500")
 	p.look("mails-edit")
 	p.press("Save")
 	p.WaitFor("!document.querySelector('dialog')")
-	p.see("Quota, Summary of each week, More than 1,500 visitors at once")
+	p.see("Quota, Summary of the week, More than 1,500 visitors at once")
 	if got := own(); !got.Weekly || got.SpikeAbove != 1500 || len(got.Events) != 1 || got.State != "ACTIVE" {
 		t.Errorf("the mails are %+v", got)
 	}
@@ -209,12 +219,12 @@ func TestAccountAlertsChromium(t *testing.T) {
 	p := s.openSignedIn("/members")
 	p.press("Alerts")
 	p.WaitFor("location.pathname === '/alerts'")
-	p.see("No channels")
+	p.see("Be alerted when traffic stops")
 
 	// The first user operates the installation, and can want its events.
-	p.press("New channel")
-	p.fill("Name", "on duty")
+	p.press("Add a channel")
 	p.fill("E-mail address", "duty@shop.example.test")
+	p.fill("Name", "on duty")
 	p.check("New sign-in")
 	p.check("Failed tasks of the installation")
 	p.press("Add channel")
@@ -235,6 +245,7 @@ func TestAccountAlertsChromium(t *testing.T) {
 
 	p.reload()
 	p.WaitFor("document.querySelector('.state')?.textContent === 'Active'")
+	p.press("Actions of on duty")
 	p.press("Send a test to on duty")
 	p.WaitFor("document.querySelector('.deliveries summary')?.textContent.includes('Test')")
 	p.press("Edit on duty")
@@ -245,15 +256,19 @@ func TestAccountAlertsChromium(t *testing.T) {
 	german := s.openInGerman("/alerts")
 	german.see("Diese Kanäle erhalten Meldungen zum Konto")
 	german.see("Fehlgeschlagene Aufgaben der Installation")
-	german.press("Neuer Kanal")
+	german.fitsNarrow()
+	german.press("Kanal hinzufügen")
+	german.WaitFor("document.querySelector('dialog [name=address]')")
 	german.fitsNarrow()
 	german.look("alerts-german")
+	german.press("Schließen")
+	german.press("Aktionen für on duty")
 	german.press("on duty bearbeiten")
 	german.see("Die Adresse lässt sich nicht ändern.")
 	german.fitsNarrow()
 	german.look("alerts-edit-german")
 	german.Goto(s.Origin + "/sites/" + id + "/alerts")
-	german.see("Keine Kanäle")
+	german.see("Erfahren, wenn der Traffic ausbleibt")
 	german.fitsNarrow()
 	german.Goto(s.Origin + "/confirm-alerts#tgc_unknown")
 	german.press("Diese Meldungen erhalten")

@@ -81,7 +81,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.click(`document.querySelector('dialog [name=weekly]')`)
 	p.press("Save")
 	p.WaitFor(`document.querySelector('.status span')?.textContent === 'Saved' && !document.querySelector('dialog, [aria-busy=true]')`)
-	p.see("Summary of each week")
+	p.see("Summary of the week")
 	p.look("mails")
 
 	p.press("Sharing")
@@ -115,7 +115,7 @@ func TestDemoPagesChromium(t *testing.T) {
 
 	// Revoked, the link opens nothing.
 	p.press("I have copied it")
-	p.WaitFor("document.activeElement.tagName === 'H1'")
+	p.WaitFor("document.activeElement.textContent === 'New link'")
 	p.press("Revoke For the bank")
 	p.see("Readers of this link can read nothing from then on.")
 	p.press("Revoke")

@@ -13,12 +13,13 @@ func TestGuestsChromium(t *testing.T) {
 	// No worker sends the mails, so the test can read their links.
 	s := start(t, map[string]string{"ROLES": "control,data", "SIGNUPS": "open"})
 	s.signUp()
-	s.createSite("shop.localhost", "Kettle shop")
+	shop, _ := s.createSite("shop.localhost", "Kettle shop")
 	s.createSite("blog.localhost", "Kettle blog")
 
 	// Sites are asked for only with the role of a guest, and an invitation needs one.
 	p := s.openSignedIn("/members")
 	p.see("1 member")
+	p.press("Invite")
 	p.WaitFor(`!document.querySelector('main input[type=checkbox]')`)
 	p.fill("E-mail address", "guest@example.com")
 	p.fill("Role", "GUEST")
@@ -54,6 +55,10 @@ func TestGuestsChromium(t *testing.T) {
 	guest.press("Settings")
 	guest.see("Download rows")
 	guest.WaitFor(`[...document.querySelectorAll('nav.pages a')].map((a) => a.textContent).join() === 'Export,Alerts and mails'`)
+	for _, page := range []string{"settings", "install", "sharing", "webhooks"} {
+		guest.Goto(s.Origin + "/sites/" + shop + "/" + page)
+		guest.WaitFor(`document.body.innerText.includes('Your role does not permit this.') && !document.querySelector('main form, main .code')`)
+	}
 	guest.Goto(s.Origin + "/captcha/new")
 	guest.WaitFor(`document.body.innerText.includes('Your role does not permit this.') && !document.querySelector('main form')`)
 

@@ -23,6 +23,7 @@ func TestPeopleChromium(t *testing.T) {
 
 	p := s.openSignedIn("/members")
 	p.see("1 member")
+	p.press("Invite")
 	p.fill("E-mail address", "guest@example.com")
 	p.fill("Role", "VIEWER")
 	p.press("Invite")
@@ -58,6 +59,7 @@ func TestPeopleChromium(t *testing.T) {
 	s.createSite("blog.localhost", "Kettle blog")
 	guest.Goto(s.Origin + "/tokens")
 	guest.see("You have no API tokens.")
+	guest.press("Create a token")
 	guest.fill("Name", "guest's script")
 	guest.fill("Expires after", "30")
 	guest.check("blog.localhost")
@@ -292,6 +294,7 @@ func TestAccountChromium(t *testing.T) {
 		t.Errorf("%s without a token answers %s", address, answer.Status)
 	}
 
+	p.press("Create a token")
 	p.fill("Name", "nightly export")
 	p.check("Download")
 	p.press("Create a token")

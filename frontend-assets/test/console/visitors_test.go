@@ -147,7 +147,7 @@ func TestCountriesChromium(t *testing.T) {
 		t.Errorf("settings %s, want %s", got, want)
 	}
 	p.Goto(s.Origin + "/sites/" + id + "/install")
-	p.see("Waiting for a hit")
+	p.see("It works.")
 	s.hitUntil(key, func(before, now []string) bool { return len(before) == len(now) })
 	p.see("Your country is excluded.")
 	p.clean(s)

@@ -1,5 +1,4 @@
 // The account, its user and its members.
-import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
@@ -29,7 +28,7 @@ import {
 } from '../operations';
 import { Ask } from '../parts/ask';
 import { CopyButton } from '../parts/copy';
-import { Group } from '../parts/group';
+import { Group, Row } from '../parts/group';
 import { AccountPage } from '../parts/menu';
 import { CurrentPassword, NewPassword } from './newpassword';
 import { chosenSites, domains, SiteChoice, type Sites } from './sitechoice';
@@ -51,17 +50,6 @@ function enterAccount(id: string | null): void {
   viewer.set(undefined); // its memberships have changed, and go must not keep the account
   go(id ? '/?account=' + id : '/');
 }
-
-/** Row is a line of a group: a name with its value, and buttons. */
-export const Row = (props: { name: ComponentChildren; text?: ComponentChildren; children?: ComponentChildren }) => (
-  <li>
-    <div>
-      {props.name}
-      {props.text && <p class="hint">{props.text}</p>}
-    </div>
-    <span class="inline">{props.children}</span>
-  </li>
-);
 
 /** Account shows the user and the account, changes them, and leaves or deletes the account. */
 export function Account() {
@@ -224,8 +212,6 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
   const account = data.account!;
   const accountId = chosenAccount();
   const owner = isOwner(user);
-  const [invited, setInvited] = useState(0);
-  const [access, setAccess] = useState<Access>('MEMBER');
 
   /** after reads the lists again once a mutation has succeeded. */
   const after = async (payload: { userErrors: UserError[] } | null): Promise<UserError[]> => {
@@ -237,11 +223,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
     const { email = '', role = '' } = values;
     const input = { accountId, email, ...accessInput(role as Access, chosenSites(values)) };
     const errors = await after((await inviteMember({ input })).inviteMember);
-    if (errors.length === 0) {
-      announce(t('member.invited', { email }));
-      setInvited(invited + 1);
-      setAccess('MEMBER');
-    }
+    if (errors.length === 0) announce(t('member.invited', { email }));
     return errors;
   };
 
@@ -322,29 +304,22 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
           </Table>
         </Section>
       )}
-      {owner && (
-        <Section title={t('member.invite')} hint={t('member.inviteHint')}>
-          {!data.installation.sendsMail && <p class="notice">{t('member.noMail')}</p>}
-          <Form
-            key={invited}
-            submit={t('member.invite')}
-            onSubmit={invite}
-            class={access === 'GUEST' ? 'column' : 'row'}
-            disabled={!data.installation.sendsMail}
-            label={t('member.invite')}
-          >
-            <Field name="email" type="email" label={t('email')} required disabled={!data.installation.sendsMail} />
-            <Select
-              name="role"
-              label={t('member.role')}
-              value="MEMBER"
-              options={accesses.map((role) => [role, t(`role.${role}`)])}
-              onChange={(value) => setAccess(value as Access)}
-            />
-            {access === 'GUEST' && <SiteChoice legend={t('member.sites')} sites={account.sites} />}
-          </Form>
-        </Section>
+      {owner && !data.installation.sendsMail && <p class="notice">{t('member.noMail')}</p>}
+      {owner && data.installation.sendsMail && (
+        <Ask main button={t('member.invite')} text={t('member.inviteHint')} run={invite}><InvitationFields sites={account.sites} /></Ask>
       )}
+    </>
+  );
+}
+
+/** InvitationFields ask for the sites of a guest. */
+function InvitationFields({ sites }: { sites: Sites }) {
+  const [access, setAccess] = useState('MEMBER');
+  return (
+    <>
+      <Field name="email" type="email" label={t('email')} required autoFocus />
+      <Select name="role" label={t('member.role')} value="MEMBER" options={accesses.map((role) => [role, t(`role.${role}`)])} onChange={setAccess} />
+      {access === 'GUEST' && <SiteChoice legend={t('member.sites')} sites={sites} />}
     </>
   );
 }

@@ -13,7 +13,7 @@ import { Time } from '../core/ui';
 import { Ask } from '../parts/ask';
 import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
-import { Group } from '../parts/group';
+import { Group, Row } from '../parts/group';
 import { AccountPage } from '../parts/menu';
 import { save } from '../parts/save';
 import {
@@ -35,7 +35,6 @@ import {
   type StartTotpData,
 } from '../operations';
 import { CurrentPassword } from './newpassword';
-import { Row } from './people';
 import { createPasskey, withPasskey } from './webauthn';
 
 type User = NonNullable<SecurityData['viewer']>;

@@ -3,12 +3,13 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Confirm } from '../core/dialog';
-import { Field, Form, Select, type Values } from '../core/form';
+import { Field, Select, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Loaded } from '../core/states';
 import { chosenAccount, mayEdit } from '../core/store';
 import { Section, Table, Time } from '../core/ui';
+import { Ask } from '../parts/ask';
 import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
 import { AccountPage } from '../parts/menu';
@@ -57,47 +58,54 @@ export function Tokens() {
       <p class="lead">{t('token.hint')}</p>
       {secret && <Secret text={secret} label={t('token.token')} onDone={() => setSecret('')} />}
       <Loaded query={query}>
-        {(data) => (
-          <>
-            {data.apiTokens.length === 0 ? (
-              <Empty>{t('token.none')}</Empty>
-            ) : (
-              <List title={t('token.tokens')} list={data.apiTokens} data={data} reload={query.reload} />
-            )}
-            <OfOthers data={data} reload={query.reload} />
-            <Section title={t('token.create')}>
-              <Form key={data.apiTokens.length} submit={t('token.create')} onSubmit={create} class="column">
-                <Field name="name" label={t('token.name')} hint={t('token.nameHint')} maxLength={100} required />
-                <Select
-                  name="life"
-                  label={t('token.life')}
-                  hint={t('token.lifeHint')}
-                  value="365"
-                  options={days.map((n) => [String(n), n > 0 ? t('token.days', { n }) : t('token.endless')])}
-                />
-                <fieldset>
-                  <legend>{t('token.scopes')}</legend>
-                  {scopes.filter((scope) => scope !== 'WRITE' || mayEdit()).map((scope) => (
-                    <Check
-                      key={scope}
-                      name={scope}
-                      label={t(`scope.${scope}`)}
-                      hint={t(`scope.${scope}.hint`)}
-                      checked={scope === 'READ'}
-                    />
-                  ))}
-                </fieldset>
-                {(data.account?.sites?.nodes.length ?? 0) > 1 && (
-                  <SiteChoice legend={t('token.sites')} hint={t('token.sitesHint')} sites={data.account?.sites} />
-                )}
-              </Form>
-            </Section>
-            <Section title={t('token.assistant')}>
-              <p class="hint">{t('token.assistantHint')}</p>
-              <Code text={`${location.origin}/mcp`} label={t('token.assistantAddress')} />
-            </Section>
-          </>
-        )}
+        {(data) => {
+          const isEmpty = data.apiTokens.length === 0;
+          const add = (
+            <Ask main button={t('token.create')} run={create}>
+              <Field name="name" label={t('token.name')} hint={t('token.nameHint')} maxLength={100} required autoFocus />
+              <Select
+                name="life"
+                label={t('token.life')}
+                hint={t('token.lifeHint')}
+                value="365"
+                options={days.map((n) => [String(n), n > 0 ? t('token.days', { n }) : t('token.endless')])}
+              />
+              <fieldset>
+                <legend>{t('token.scopes')}</legend>
+                {scopes.filter((scope) => scope !== 'WRITE' || mayEdit()).map((scope) => (
+                  <Check
+                    key={scope}
+                    name={scope}
+                    label={t(`scope.${scope}`)}
+                    hint={t(`scope.${scope}.hint`)}
+                    checked={scope === 'READ'}
+                  />
+                ))}
+              </fieldset>
+              {(data.account?.sites?.nodes.length ?? 0) > 1 && (
+                <SiteChoice legend={t('token.sites')} hint={t('token.sitesHint')} sites={data.account?.sites} />
+              )}
+            </Ask>
+          );
+          return (
+            <>
+              {isEmpty ? (
+                <Empty>
+                  <p>{t('token.none')}</p>
+                  {add}
+                </Empty>
+              ) : (
+                <List title={t('token.tokens')} list={data.apiTokens} data={data} reload={query.reload} />
+              )}
+              <OfOthers data={data} reload={query.reload} />
+              {!isEmpty && <p class="lead">{add}</p>}
+              <Section title={t('token.assistant')}>
+                <p class="hint">{t('token.assistantHint')}</p>
+                <Code text={`${location.origin}/mcp`} label={t('token.assistantAddress')} />
+              </Section>
+            </>
+          );
+        }}
       </Loaded>
     </AccountPage>
   );

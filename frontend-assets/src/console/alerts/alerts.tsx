@@ -1,16 +1,20 @@
 // The pages of the channels that get alerts, of a site with the reader's own mails, and of an account.
+import { useState } from 'preact/hooks';
 import { useQuery } from '../core/data';
 import { t } from '../core/language';
 import { Empty, Loaded, Missing } from '../core/states';
-import { announce, chosenAccount, mayEdit } from '../core/store';
+import { announce, chosenAccount, isGuest, mayEdit } from '../core/store';
 import { accountAlerts, siteAlerts, type AlertChannelFields } from '../operations';
+import { Ask } from '../parts/ask';
+import { Secret } from '../parts/copy';
+import { Group } from '../parts/group';
 import { AccountPage } from '../parts/menu';
-import { OnDemand } from '../parts/ondemand';
 import { SettingsPage } from '../parts/settings';
 import { currentZone } from '../parts/zones';
 import { Channel } from './channel';
-import { NewChannel, type Owner } from './form';
 import { OwnMails } from './own';
+import { forms, Later } from './later';
+import type { Owner } from './wishes';
 
 /** SiteAlerts shows the reader's own mails about a site, and the site's channels. */
 export function SiteAlerts({ id }: { id: string }) {
@@ -26,10 +30,9 @@ export function SiteAlerts({ id }: { id: string }) {
               sendsMail={installation.sendsMail}
               reload={query.reload}
             />
-            <p class="lead">
-              {t('alerts.ofSite')} <a href="/alerts">{t('alerts.ofAccountLink')}</a>
-            </p>
-            <Channels channels={site.alertChannels} owner={{ siteId: id, timeZone: site.timeZone }} reload={query.reload} />
+            {!isGuest() && (
+              <Channels channels={site.alertChannels} owner={{ siteId: id, timeZone: site.timeZone }} reload={query.reload} />
+            )}
           </>
         ) : (
           <Missing />
@@ -44,7 +47,6 @@ export function AccountAlerts() {
   const query = useQuery(accountAlerts, { account: chosenAccount() });
   return (
     <AccountPage title={t('nav.alerts')}>
-      <p class="lead">{t('alerts.ofAccount')}</p>
       <Loaded query={query}>
         {({ account }) =>
           account ? (
@@ -65,15 +67,44 @@ function Channels({ channels, owner, reload }: { channels: AlertChannelFields[];
     announce(t('alerts.deleted', { name }));
     document.querySelector('h1')?.focus();
   };
+  const [secret, setSecret] = useState('');
+  const saved = async (secret: string, kind: string): Promise<void> => {
+    await reload();
+    setSecret(secret);
+    announce(t(kind === 'EMAIL' ? 'alerts.mailed' : 'alerts.created'));
+  };
+  const add = mayEdit() && (
+    <p>
+      <Ask
+        main
+        button={t('alerts.new')}
+        submit={t('alerts.create')}
+        run={async (...sent) => (await forms()).saveChannel(...sent, owner, undefined, saved)}
+      >
+        <Later>{({ ChannelFields }) => <ChannelFields owner={owner} />}</Later>
+      </Ask>
+    </p>
+  );
+  const hint = owner.siteId ? <>{t('alerts.ofSite')} <a href="/alerts">{t('alerts.ofAccountLink')}</a></> : t('alerts.ofAccount');
   return (
-    <>
-      {channels.length === 0 && <Empty>{t('alerts.none')}</Empty>}
-      {channels.map((channel) => (
-        <Channel key={channel.id} channel={channel} owner={owner} reload={reload} removed={() => removed(channel.name)} />
-      ))}
-      {mayEdit() && (
-        <OnDemand button={t('alerts.new')}><NewChannel owner={owner} reload={reload} /></OnDemand>
+    <Group tall title={t('alerts.channels')} hint={hint}>
+      {secret && <Secret text={secret} label={t('alerts.newSecret')} onDone={() => setSecret('')} />}
+      {channels.length === 0 ? (
+        <Empty>
+          <h2>{t('alerts.none')}</h2>
+          <p>{t('alerts.noneText')}</p>
+          {add}
+        </Empty>
+      ) : (
+        <>
+          <ul class="rows">
+            {channels.map((channel) => (
+              <Channel key={channel.id} channel={channel} owner={owner} reload={reload} removed={() => removed(channel.name)} />
+            ))}
+          </ul>
+          {add}
+        </>
       )}
-    </>
+    </Group>
   );
 }

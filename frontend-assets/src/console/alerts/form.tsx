@@ -1,10 +1,9 @@
 // The forms that add and change a channel.
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
-import { Field, Form, Select, type Values } from '../core/form';
+import { Field, Select, type Values } from '../core/form';
 import { language, languages, t } from '../core/language';
-import { announce, viewer } from '../core/store';
-import { Section } from '../core/ui';
+import { viewer } from '../core/store';
 import { Check } from '../parts/check';
 import {
   createAlertChannel,
@@ -17,36 +16,26 @@ import {
   type Language,
 } from '../operations';
 import { changes, checked } from '../parts/changes';
-import { Secret } from '../parts/copy';
+import { Choice } from '../parts/choice';
 import { zones } from '../parts/zones';
-
-const kinds: AlertChannelKind[] = ['EMAIL', 'SLACK', 'DISCORD', 'TEAMS', 'WEBHOOK'];
+import { clock, drawings, KindIcon, numbersOf, quietText, type Owner } from './wishes';
 
 /** siteEvents are the events about one site; a channel of the account can want others as well. */
 const siteEvents: AlertEvent[] = ['TRAFFIC_SPIKE', 'TRAFFIC_DROP', 'NO_HITS', 'CALLS_REFUSED', 'QUOTA', 'DELIVERIES_FAILED'];
 const accountEvents: AlertEvent[] = [...siteEvents, 'CAPTCHA_ATTACK', 'NEW_SIGN_IN'];
 const operatorEvents: AlertEvent[] = [...accountEvents, 'JOBS_FAILED', 'CERTIFICATE_FAILED', 'QUOTAS_USED'];
 
-/** Owner is the site or the account of channels. */
-export interface Owner {
-  siteId?: string;
-  accountId?: string;
-  /** The time zone that quiet hours have first. */
-  timeZone: string;
-}
+/** usual are the events that a new channel wants. */
+const usual: AlertEvent[] = ['TRAFFIC_DROP', 'NO_HITS', 'CALLS_REFUSED', 'QUOTA'];
 
 /** offered returns the events to choose from: those that the user may add, and those that a channel has. */
-function offered({ siteId }: Owner, channel?: AlertChannelFields): AlertEvent[] {
+function offered({ siteId }: Owner, channel?: AlertChannelFields | null): AlertEvent[] {
   const mine = siteId ? siteEvents : viewer.get()?.operator ? operatorEvents : accountEvents;
   return operatorEvents.filter((event) => mine.includes(event) || channel?.events.includes(event));
 }
 
 /** newSecret returns 24 random bytes, in the form that libraries for signed webhooks expect. */
 const newSecret = (): string => 'whsec_' + btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(24))));
-
-/** clock returns a minute of the day as an input of times has it, such as 22:00. */
-export const clock = (minute: number): string =>
-  [Math.floor(minute / 60), minute % 60].map((n) => String(n).padStart(2, '0')).join(':');
 
 const minuteOf = (time: string): number => {
   const [hour, minute] = time.split(':');
@@ -82,7 +71,7 @@ const plannedOf = (values: Values) => {
 };
 
 /** changedWishes returns what a form changes of the fields of Wishes. */
-function changedWishes(form: HTMLFormElement, values: Values, owner: Owner, channel?: AlertChannelFields) {
+function changedWishes(form: HTMLFormElement, values: Values, owner: Owner, channel?: AlertChannelFields | null) {
   const events = checked(form, offered(owner, channel));
   const { from, to, zone } = changes(form, { from: '', to: '', zone: '' });
   return {
@@ -92,39 +81,52 @@ function changedWishes(form: HTMLFormElement, values: Values, owner: Owner, chan
   };
 }
 
-/** Wishes are the fields of what a channel gets, and when. */
-function Wishes({ owner, channel }: { owner: Owner; channel?: AlertChannelFields }) {
+/** Wishes are the fields of what a channel gets, and when. first are the events of a channel that is not stored yet. */
+export function Wishes({ owner, channel, first = [] }: { owner: Owner; channel?: AlertChannelFields | null | undefined; first?: AlertEvent[] }) {
   const quiet = channel?.quietHours;
   const zone = quiet?.timeZone ?? owner.timeZone;
+  const numbers = channel ? numbersOf(channel) : [];
   return (
     <>
-      <fieldset>
+      <fieldset class="dates">
         <legend>{t('alerts.events')}</legend>
         {offered(owner, channel).map((event) => (
-          <Check key={event} name={event} label={t(`alerts.event.${event}`)} checked={!!channel?.events.includes(event)} />
+          <Check
+            key={event}
+            name={event}
+            label={t(`alerts.event.${event}`)}
+            hint={t(`alerts.when.${event}`)}
+            checked={(channel?.events ?? first).includes(event)}
+          />
         ))}
       </fieldset>
       {owner.siteId && (
-        <>
-          <fieldset>
-            <legend>{t('alerts.summaries')}</legend>
-            <Check name="weekly" label={t('alerts.weekly')} checked={!!channel?.weekly} />
-            <Check name="monthly" label={t('alerts.monthly')} checked={!!channel?.monthly} />
-          </fieldset>
-          <fieldset>
-            <legend>{t('alerts.thresholds')}</legend>
-            <Threshold name="spikeAbove" text="spike" value={channel?.spikeAbove} />
-            <Threshold name="dropBelow" text="drop" value={channel?.dropBelow} />
-          </fieldset>
-        </>
+        <fieldset class="dates">
+          <legend>{t('alerts.summaries')}</legend>
+          <Check name="weekly" label={t('alerts.weekly')} checked={!!channel?.weekly} />
+          <Check name="monthly" label={t('alerts.monthly')} checked={!!channel?.monthly} />
+        </fieldset>
       )}
-      <fieldset>
-        <legend>{t('alerts.quiet')}</legend>
-        <p class="hint">{t('alerts.quietHint')}</p>
-        <Field name="from" type="time" label={t('alerts.quietFrom')} value={quiet ? clock(quiet.from) : ''} />
-        <Field name="to" type="time" label={t('alerts.quietTo')} value={quiet ? clock(quiet.to) : ''} />
-        <Select name="zone" label={t('alerts.zone')} value={zone} options={zones(zone)} />
-      </fieldset>
+      <div>
+        {owner.siteId && (
+          <details>
+            <summary>{t('alerts.thresholds')}: {numbers.join(', ') || t('alerts.noEvents')}</summary>
+            <div class="dates">
+              <Threshold name="spikeAbove" text="spike" value={channel?.spikeAbove} />
+              <Threshold name="dropBelow" text="drop" value={channel?.dropBelow} />
+            </div>
+          </details>
+        )}
+        <details>
+          <summary>{t('alerts.quiet')}: {quiet ? quietText(quiet) : t('alerts.noEvents')}</summary>
+          <p>{t('alerts.quietHint')}</p>
+          <div class="dates">
+            <Field name="from" type="time" label={t('alerts.quietFrom')} value={quiet ? clock(quiet.from) : ''} />
+            <Field name="to" type="time" label={t('alerts.quietTo')} value={quiet ? clock(quiet.to) : ''} />
+            <Select name="zone" label={t('alerts.zone')} value={zone} options={zones(zone)} />
+          </div>
+        </details>
+      </div>
     </>
   );
 }
@@ -143,136 +145,98 @@ function Threshold({ name, text, value }: { name: string; text: 'spike' | 'drop'
   );
 }
 
-/** OwnForm changes the reader's own channel of a site. */
-export function OwnForm(props: { channel: AlertChannelFields | null; owner: Owner; saved(): Promise<void> }) {
-  const { channel, owner, saved } = props;
-  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
-    const half = halfQuiet(values);
-    if (half.length > 0) return half;
-
-    const input = { siteId: owner.siteId!, ...changedWishes(form, values, owner, channel ?? undefined) };
-    const errors = (await setOwnAlertChannel({ input })).setOwnAlertChannel?.userErrors;
-    if (!errors?.length) await saved();
-    return atFields(errors);
-  };
-  return (
-    <Form submit={t('save')} onSubmit={save} class="column" label={t('alerts.own')}>
-      <Wishes owner={owner} {...(channel && { channel })} />
-    </Form>
-  );
+/** saveOwn stores the reader's own channel of a site. */
+export async function saveOwn(values: Values, form: HTMLFormElement, owner: Owner, channel: AlertChannelFields | null): Promise<UserError[]> {
+  const half = halfQuiet(values);
+  if (half.length > 0) return half;
+  const input = { siteId: owner.siteId!, ...changedWishes(form, values, owner, channel) };
+  return atFields((await setOwnAlertChannel({ input })).setOwnAlertChannel?.userErrors);
 }
 
-/** Settings are the fields that a new channel and a changed one share. */
-function Settings({ owner, kind, channel }: { owner: Owner; kind: AlertChannelKind; channel?: AlertChannelFields }) {
-  const secret: [string, string][] = [
+/** nameOf proposes a name for a channel with an address. */
+const nameOf = (kind: AlertChannelKind, address: string): string =>
+  (kind === 'EMAIL' ? address : kind === 'WEBHOOK' ? address.replace(/^https?:\/\//, '').replace(/[/?#].*/, '') : t(`alerts.kind.${kind}`)).slice(0, 100);
+
+/** ChannelFields are the fields of a channel, which is new without one. */
+export function ChannelFields({ channel, owner }: { channel?: AlertChannelFields | undefined; owner: Owner }) {
+  const [kind, setKind] = useState<AlertChannelKind>(channel?.kind ?? 'EMAIL');
+  const proposed = useRef('');
+  const isMail = kind === 'EMAIL';
+
+  /** propose follows the address with the name until another name is typed. */
+  const propose = ({ target }: Event): void => {
+    const { name, value, form } = target as HTMLInputElement;
+    const field = form!.elements.namedItem('name') as HTMLInputElement;
+    if (name === 'address' && !channel && field.value === proposed.current) field.value = proposed.current = nameOf(kind, value);
+  };
+  const secrets: [string, string][] = [
+    ...(channel ? [['keep', t('alerts.secretKeep')] as [string, string]] : []),
     ['new', t('alerts.secretNew')],
     ['none', t('alerts.secretNone')],
   ];
-  if (channel) secret.unshift(['keep', t('alerts.secretKeep')]);
+  const hint = isMail ? t('alerts.emailHint') : channel ? t('alerts.urlKept', { target: channel.target }) : t('alerts.urlHint');
   return (
-    <>
-      {kind === 'WEBHOOK' && (
-        <Select name="secret" label={t('alerts.secret')} hint={t('alerts.secretHint')} value={secret[0]![0]} options={secret} />
-      )}
-      <Select
-        name="language"
-        label={t('footer.language')}
-        value={channel?.language ?? language().toUpperCase()}
-        options={Object.entries(languages).map(([code, name]) => [code.toUpperCase(), name])}
-      />
-      <Wishes owner={owner} {...(channel && { channel })} />
-    </>
-  );
-}
-
-/** NewChannel adds a channel. The secret of its calls is shown once. */
-export function NewChannel({ owner, reload }: { owner: Owner; reload(): Promise<void> }) {
-  const [kind, setKind] = useState<AlertChannelKind>('EMAIL');
-  const [added, setAdded] = useState(0);
-  const [secret, setSecret] = useState('');
-  const { siteId, accountId } = owner;
-
-  const create = async (values: Values): Promise<UserError[]> => {
-    const half = halfQuiet(values);
-    if (half.length > 0) return half;
-
-    const signed = kind === 'WEBHOOK' && values['secret'] === 'new' ? newSecret() : null;
-    const input = {
-      kind,
-      name: values['name'] ?? '',
-      address: values['address'] ?? '',
-      secret: signed,
-      language: values['language'] as Language,
-      events: operatorEvents.filter((event) => event in values),
-      quietHours: quietOf(values),
-    };
-    const payload = siteId
-      ? (await createSiteAlertChannel({ input: { ...input, ...plannedOf(values), siteId } })).createSiteAlertChannel
-      : (await createAlertChannel({ input: { ...input, accountId: accountId ?? null } })).createAlertChannel;
-    if (payload?.alertChannel) {
-      announce(t(kind === 'EMAIL' ? 'alerts.mailed' : 'alerts.created'));
-      setSecret(signed ?? '');
-      setAdded(added + 1); // a new form, without the URL
-      setKind('EMAIL');
-      await reload();
-    }
-    return atFields(payload?.userErrors);
-  };
-
-  return (
-    <Section title={t('alerts.new')}>
-      {secret && <Secret text={secret} label={t('alerts.newSecret')} onDone={() => setSecret('')} />}
-      <Form key={added} submit={t('alerts.create')} onSubmit={create} class="column" label={t('alerts.new')}>
-        <Select
-          name="kind"
+    <div class="column" onInput={propose}>
+      <input type="hidden" name="kind" value={kind} />
+      {!channel && (
+        <Choice<AlertChannelKind>
           label={t('alerts.kind')}
-          value={kind}
-          options={kinds.map((kind): [string, string] => [kind, t(`alerts.kind.${kind}`)])}
-          onChange={(value) => setKind(value as AlertChannelKind)}
+          options={(Object.keys(drawings) as AlertChannelKind[]).map((kind) => [kind, <><KindIcon kind={kind} /> {t(`alerts.kind.${kind}`)}</>])}
+          chosen={kind}
+          choose={setKind}
         />
-        <Field name="name" label={t('alerts.name')} maxLength={100} required />
-        <Field
-          name="address"
-          label={t(kind === 'EMAIL' ? 'email' : 'alerts.url')}
-          hint={t(kind === 'EMAIL' ? 'alerts.emailHint' : 'alerts.urlHint')}
-          inputMode={kind === 'EMAIL' ? 'email' : 'url'}
-          required
-        />
-        <Settings owner={owner} kind={kind} />
-      </Form>
-    </Section>
-  );
-}
-
-/** EditChannel changes a channel. saved gets the new secret of its calls, or an empty text. */
-export function EditChannel(props: { channel: AlertChannelFields; owner: Owner; saved(secret: string): Promise<void> }) {
-  const { channel, owner, saved } = props;
-  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
-    const half = halfQuiet(values);
-    if (half.length > 0) return half;
-
-    const signed = values['secret'] === 'new' ? newSecret() : null;
-    const input = {
-      alertChannelId: channel.id,
-      ...changes(form, { name: values['name'] ?? '', language: values['language'] as Language }),
-      ...(values['address'] && { address: values['address'] }),
-      ...(['new', 'none'].includes(values['secret'] ?? '') && { secret: signed }),
-      ...changedWishes(form, values, owner, channel),
-    };
-    const payload = (await updateAlertChannel({ input })).updateAlertChannel;
-    if (payload?.alertChannel) await saved(signed ?? '');
-    return atFields(payload?.userErrors);
-  };
-
-  return (
-    <Form submit={t('save')} onSubmit={save} class="column" label={t('alerts.editNamed', { name: channel.name })}>
-      <Field name="name" label={t('alerts.name')} value={channel.name} maxLength={100} required />
-      {channel.kind === 'EMAIL' ? (
+      )}
+      {channel && isMail ? (
         <p class="hint">{t('alerts.emailStays')}</p>
       ) : (
-        <Field name="address" label={t('alerts.url')} hint={t('alerts.urlKept', { target: channel.target })} inputMode="url" />
+        <Field name="address" label={t(isMail ? 'email' : 'alerts.url')} hint={hint} inputMode={isMail ? 'email' : 'url'} required={!channel} autoFocus />
       )}
-      <Settings owner={owner} kind={channel.kind} channel={channel} />
-    </Form>
+      <Field name="name" label={t('alerts.name')} value={channel?.name ?? ''} maxLength={100} required />
+      {kind === 'WEBHOOK' && (
+        <Select name="secret" label={t('alerts.secret')} hint={t('alerts.secretHint')} value={secrets[0]![0]} options={secrets} />
+      )}
+      {isMail && (
+        <Select
+          name="language"
+          label={t('footer.language')}
+          value={channel?.language ?? language().toUpperCase()}
+          options={Object.entries(languages).map(([code, name]) => [code.toUpperCase(), name])}
+        />
+      )}
+      <Wishes owner={owner} channel={channel} first={usual} />
+    </div>
   );
+}
+
+/** saveChannel adds a channel or changes one. done gets its kind, and the new secret of its calls or an empty text. */
+export async function saveChannel(
+  values: Values,
+  form: HTMLFormElement,
+  owner: Owner,
+  channel: AlertChannelFields | undefined,
+  done: (secret: string, kind: string) => Promise<void>,
+): Promise<UserError[]> {
+  const half = halfQuiet(values);
+  if (half.length > 0) return half;
+
+  const { name = '', address = '', secret = '' } = values;
+  const kind = values['kind'] as AlertChannelKind;
+  const chosen = (values['language'] ?? language().toUpperCase()) as Language;
+  const signed = secret === 'new' ? newSecret() : null;
+  const events = operatorEvents.filter((event) => event in values);
+  const input = { kind, name, address, secret: signed, language: chosen, events, quietHours: quietOf(values) };
+  const changed = () => ({
+    alertChannelId: channel!.id,
+    ...changes(form, { name, ...(kind === 'EMAIL' && { language: chosen }) }),
+    ...(address && { address }),
+    ...(['new', 'none'].includes(secret) && { secret: signed }),
+    ...changedWishes(form, values, owner, channel),
+  });
+  const payload = channel
+    ? (await updateAlertChannel({ input: changed() })).updateAlertChannel
+    : owner.siteId
+      ? (await createSiteAlertChannel({ input: { ...input, ...plannedOf(values), siteId: owner.siteId } })).createSiteAlertChannel
+      : (await createAlertChannel({ input: { ...input, accountId: owner.accountId ?? null } })).createAlertChannel;
+  if (payload?.alertChannel) await done(signed ?? '', kind);
+  return atFields(payload?.userErrors);
 }

@@ -1,12 +1,13 @@
 // The mails about a site that its reader gets.
-import { useState } from 'preact/hooks';
-import { Dialog } from '../core/dialog';
+import type { UserError } from '../core/api';
+import type { Values } from '../core/form';
 import { t } from '../core/language';
 import { announce } from '../core/store';
-import { Section } from '../core/ui';
 import type { AlertChannelFields } from '../operations';
-import { wishesOf } from './channel';
-import { OwnForm, type Owner } from './form';
+import { Ask } from '../parts/ask';
+import { Group, Row } from '../parts/group';
+import { forms, Later } from './later';
+import { wishesOf, type Owner } from './wishes';
 
 /** OwnMails shows and changes the reader's own channel of a site, which every role has. */
 export function OwnMails(props: {
@@ -16,23 +17,24 @@ export function OwnMails(props: {
   reload(): Promise<void>;
 }) {
   const { channel, owner, sendsMail, reload } = props;
-  const [editing, setEditing] = useState(false);
-  const saved = async (): Promise<void> => {
+  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const errors = await (await forms()).saveOwn(values, form, owner, channel);
+    if (errors.length > 0) return errors;
     await reload();
-    setEditing(false);
     announce(t('saved'));
+    return [];
   };
   return (
-    <Section title={t('alerts.own')} hint={t('alerts.ownHint', { zone: owner.timeZone })}>
+    <Group tall title={t('alerts.own')} hint={t('alerts.ownHint', { zone: owner.timeZone })}>
       {!sendsMail && <p class="notice">{t('alerts.noMail')}</p>}
       {channel?.state === 'STOPPED' && <p class="notice">{t('alerts.ownStopped')}</p>}
-      <p>{channel ? wishesOf(channel) : t('alerts.noEvents')}</p>
-      <p>
-        <button type="button" class="small" onClick={() => setEditing(true)}>{t('alerts.ownEdit')}</button>
-      </p>
-      {editing && (
-        <Dialog title={t('alerts.own')} onClose={() => setEditing(false)}><OwnForm channel={channel} owner={owner} saved={saved} /></Dialog>
-      )}
-    </Section>
+      <ul class="rows">
+        <Row name={channel ? wishesOf(channel) : t('alerts.noMails')}>
+          <Ask button={t('alerts.ownEdit')} submit={t('save')} run={save}>
+            <Later>{({ Wishes }) => <Wishes owner={owner} channel={channel} />}</Later>
+          </Ask>
+        </Row>
+      </ul>
+    </Group>
   );
 }

@@ -8,6 +8,7 @@ import { language, t } from '../core/language';
 import { mayEdit } from '../core/store';
 import { Section } from '../core/ui';
 import { revokeOldSitekeySecret, rotateSitekeySecret, updateSitekey } from '../operations';
+import { Choice } from '../parts/choice';
 import { Code, Secret } from '../parts/copy';
 import { KeepOld, OldSecret } from '../parts/secret';
 import { created, type Show, type Sitekey } from './fields';
@@ -38,13 +39,7 @@ export function Integration({ sitekey: key, show }: { sitekey: Sitekey; show: Sh
       {secret && <Secret text={secret} label={t('captcha.secret')} onDone={() => setSecret((created.secret = ''))} />}
       <div class="columns">
         <Section title={t('captcha.widget')}>
-          <div class="actions" role="group" aria-label={t('captcha.widget')}>
-            {captchas.map(([name]) => (
-              <button key={name} type="button" class="small" aria-pressed={name === chosen} onClick={() => choose(name)}>
-                {name || t('captcha.own')}
-              </button>
-            ))}
-          </div>
+          <Choice label={t('captcha.widget')} options={captchas.map(([name]) => [name, name || t('captcha.own')])} chosen={chosen} choose={choose} />
           {script ? (
             <>
               <p class="hint">{t('captcha.dropInHint', { name: chosen })}</p>

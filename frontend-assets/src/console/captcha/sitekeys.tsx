@@ -132,9 +132,7 @@ export function NewSitekey() {
       {reads ? (
         <p class="notice">{t('failure.FORBIDDEN')}</p>
       ) : (
-        <section class="card slim">
-          <Form submit={t('captcha.create')} onSubmit={submit} class="column"><NameAndDomains /></Form>
-        </section>
+        <Form submit={t('captcha.create')} onSubmit={submit} class="column"><NameAndDomains /></Form>
       )}
     </>
   );

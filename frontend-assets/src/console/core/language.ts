@@ -74,7 +74,7 @@ function plural(n: string | number | undefined): 'one' | 'other' {
 
 /** translated returns the text of a code of the server with its parameters, or the server's own English one. */
 export function translated(
-  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'fault' | 'advice' | 'attempt' | `audit.${'do' | 'field' | 'is' | 'of' | 'verb' | 'what'}` | 'problem',
+  group: 'channel' | 'device' | 'group' | 'error' | 'failure' | 'fault' | 'advice' | 'attempt' | `audit.${'do' | 'field' | 'is' | 'of' | 'verb' | 'what'}` | 'problem' | 'check.ignored',
   name: string,
   otherwise: string,
   values: Record<string, string | number> = {},

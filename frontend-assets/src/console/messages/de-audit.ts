@@ -4,8 +4,8 @@ import type { Message } from './keys';
 
 const german: Record<keyof typeof en, Message> = {
   'audit.hint': 'Wer was geändert hat, 12 Monate lang. Die Zeiten sind in Ihrer Zeitzone.',
-  'audit.who': 'Person',
-  'audit.anyone': 'Alle Personen',
+  'audit.who': 'Benutzer',
+  'audit.anyone': 'Alle Benutzer',
   'audit.changes': 'Änderungen',
   'audit.any': 'Alle Änderungen',
   'audit.allObjects': 'Alle Objekte',

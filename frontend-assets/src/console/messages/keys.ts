@@ -2,6 +2,7 @@
 import type en from './en';
 import type account from './account';
 import type audit from './audit';
+import type alertform from './alertform';
 import type alerts from './alerts';
 import type captcha from './captcha';
 import type deliveries from './deliveries';
@@ -13,6 +14,7 @@ import type operator from './operator';
 import type parts from './parts';
 import type progress from './progress';
 import type provider from './provider';
+import type install from './install';
 import type settings from './settings';
 import type site from './site';
 import type timeline from './timeline';
@@ -26,6 +28,7 @@ export type Message = string | { one: string; other: string };
 export type TextKey =
   | keyof typeof en
   | keyof typeof account
+  | keyof typeof alertform
   | keyof typeof alerts
   | keyof typeof audit
   | keyof typeof captcha
@@ -38,6 +41,7 @@ export type TextKey =
   | keyof typeof parts
   | keyof typeof progress
   | keyof typeof provider
+  | keyof typeof install
   | keyof typeof settings
   | keyof typeof site
   | keyof typeof timeline

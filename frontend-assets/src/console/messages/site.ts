@@ -7,59 +7,6 @@ export default {
     one: '{n} page view or event, without a limit.',
     other: '{n} page views and events, without a limit.',
   },
-  'newSite.submit': 'Create the site',
-  'newSite.domain': 'Domain',
-  'newSite.domainHint': 'Its subdomains are included, also www. You can add more domains later.',
-  'newSite.www': 'The site becomes {domain}. It accepts www.{domain} and all other subdomains.',
-  'newSite.covered':
-    '{host} belongs to {domain} already: the tag of that site works there, too. Create another site only to count it separately.',
-  'newSite.local':
-    'Browsers of visitors cannot open localhost. To try it on this machine, open your page as shop.localhost and create a site of this name, if the operator has set TALLYGATE_ALLOW_LOCAL_DOMAINS.',
-  'newSite.name': 'Name',
-  'newSite.nameHint': 'Optional. Default: the domain.',
-  'install.tag': 'Script tag',
-  'install.tagHint': 'Put this into the <head> of every page.',
-  'install.cspHint': 'Only if your pages send such a policy, it must also allow:',
-  'install.spa': 'Single-page application',
-  'install.spaText':
-    "The same tag. Route changes by the history API count as page views; call svc('pageview') for other routers.",
-  'install.manager': 'Tag manager',
-  'install.managerText': 'Tag managers drop attributes of script tags. Use this as custom HTML, on all pages.',
-  'install.server': 'From your server',
-  'install.serverText':
-    "Events that no browser sees, such as a paid invoice. Needs a server secret and the visitor's address and user agent:",
-  'install.other': 'Theme or program with fields for another product',
-  'install.otherText':
-    'Type these values into its form, or put the tag into its template. Leave out https:// if the form adds it.',
-  'install.product': 'Your site’s program knows',
-  'install.script': 'Address of the script',
-  'install.host': 'Address of the server',
-  'install.calls': 'Address of calls',
-  'install.id': 'Id of the site',
-  'check.title': 'Installation check',
-  'check.waiting': 'Waiting for a hit …',
-  'check.arrived': 'It works: a hit arrived',
-  'check.toSite': 'Open the site',
-  'check.refused': 'Calls are arriving but are refused:',
-  'check.addDomain': 'Add a domain',
-  'check.ignored': 'Calls are arriving but are ignored on purpose:',
-  'check.ignored.bot':
-    'Sent by a browser that names itself a bot, or runs headless. Open your page in the regular browser that you use every day.',
-  'check.ignored.excluded_address':
-    'Your network is among the excluded addresses. Use another network, such as your phone’s, or remove the address for this check.',
-  'check.ignored.excluded_country': 'Your country is excluded. Remove it for this check.',
-  'check.ignored.excluded_path': 'This page is excluded. Open another page.',
-  'check.ignored.referrer_spam': 'You came from a website that advertises itself in reports. Open your page by its address.',
-  'check.ignored.data_centre':
-    'Your network belongs to a data centre, as with a VPN. Use another network, or turn the setting off for this check.',
-  'check.ignored.flood': 'Too many calls came from your network. Wait a minute, then open your page again.',
-  'check.ignored.duplicate_pageview': 'The same page was counted within the last second. Wait a second, then open it again.',
-  'check.step1': 'Publish a page with the tag.',
-  'check.step2': 'Open it in another tab; with ?svc_debug its console shows what is sent:',
-  'check.step3': 'This page shows the result within seconds.',
-  'check.doNotTrack':
-    'Your browser asks websites not to track you, so the script sends nothing from it. Use another browser for this check.',
-  'check.delay': 'Pages on {domains} and their subdomains are accepted. Refused calls appear after a second or two.',
 
   'rejections.period': 'Period',
   'rejections.days': { one: 'Last day', other: 'Last {n} days' },
@@ -140,6 +87,11 @@ export default {
   'deleted.restored': '{name} is restored',
   'deleted.purge': 'Delete for good',
 
+  'webhooks.addresses': 'Addresses',
+  'webhooks.off': 'Off',
+  'webhooks.signed': 'Calls are signed.',
+  'webhooks.change': 'Change',
+  'webhooks.changeNamed': 'Change the address: {name}',
   'webhooks.conversion': 'Key events',
   'webhooks.conversionHint':
     'Each key event is sent here within seconds, and up to five times in 11 hours until your server confirms it.',

@@ -61,7 +61,7 @@ function Link({ token }: { token: string }) {
       ) : state === 'invalid' ? (
         <p class="notice">{t('shared.invalid')}</p>
       ) : (
-        <section class="card slim">
+        <section class="card column">
           <p>{t('shared.password')}</p>
           <Form submit={t('shared.open')} class="column" onSubmit={({ password = '' }: Values) => open(password)}>
             <Password name="password" label={t('password')} autoComplete="current-password" required autoFocus />

@@ -12,6 +12,8 @@ export function Ask(props: {
   label?: string;
   text?: ComponentChildren;
   danger?: boolean;
+  /** Whether it is the first thing to do on its page. */
+  main?: boolean;
   /** The text of the dialog's button, if it is another one. */
   submit?: string;
   children?: ComponentChildren;
@@ -26,7 +28,7 @@ export function Ask(props: {
   };
   return (
     <>
-      <button type="button" class={danger ? 'small danger' : 'small'} aria-label={label} onClick={() => setOpen(true)}>{button}</button>
+      <button type="button" class={props.main ? 'main' : danger ? 'small danger' : 'small'} aria-label={label} onClick={() => setOpen(true)}>{button}</button>
       {open && (
         <Dialog title={label} onClose={() => setOpen(false)}>
           {props.text && <p>{props.text}</p>}

@@ -7,7 +7,7 @@ import { isGuest } from '../core/store';
 import type { SiteFields } from '../operations';
 import { PageMenu } from './menu';
 
-/** SettingsPage is a page of a site's settings. */
+/** SettingsPage is a page of a site's settings. Guests who come by its address read that it is not theirs. */
 export function SettingsPage<D extends { site: SiteFields | null }>(props: {
   id: string;
   query: Query<D>;
@@ -17,7 +17,7 @@ export function SettingsPage<D extends { site: SiteFields | null }>(props: {
   const { id, query, title } = props;
   return (
     <SitePage id={id} query={query} title={title} menu={(site) => <Menu id={id} title={title} notice={!isGuest() && !!site?.notice} />}>
-      {props.children}
+      {(data) => (data.site && !reaches() ? <p class="notice">{t('failure.FORBIDDEN')}</p> : props.children(data))}
     </SitePage>
   );
 }
@@ -30,6 +30,9 @@ const pages = {
   files: ['export', 'import', 'webhooks', 'alerts'],
 };
 const guestPages = { files: ['export', 'alerts'] };
+
+/** reaches reports whether the reader has the page of the address. */
+const reaches = (): boolean => !isGuest() || guestPages.files.includes(location.pathname.split('/')[3]!);
 
 /** names are the texts of pages that have another name than their title. */
 const names: Record<string, TextKey> = { settings: 'menu.general', alerts: 'alerts.andMails' };

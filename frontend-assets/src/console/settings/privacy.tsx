@@ -4,6 +4,7 @@ import { useQuery } from '../core/data';
 import { languages, t } from '../core/language';
 import { Loaded } from '../core/states';
 import { privacyText, type Language } from '../operations';
+import { Choice } from '../parts/choice';
 import { Code } from '../parts/copy';
 import { Group } from '../parts/group';
 import type { SettingsProps } from './form';
@@ -13,11 +14,12 @@ export function Privacy({ site }: { site: SettingsProps['site'] }) {
   const [chosen, choose] = useState('');
   return (
     <Group title={t('privacy.title')} hint={t('privacy.hint')}>
-      <div class="actions">
-        {Object.entries(languages).map(([code, name]) => (
-          <button key={code} type="button" lang={code} aria-pressed={code === chosen} onClick={() => choose(code)}>{name}</button>
-        ))}
-      </div>
+      <Choice
+        label={t('footer.language')}
+        options={Object.entries(languages).map(([code, name]) => [code, <span lang={code}>{name}</span>])}
+        chosen={chosen}
+        choose={choose}
+      />
       {chosen && <Text key={chosen} site={site} code={chosen} />}
     </Group>
   );

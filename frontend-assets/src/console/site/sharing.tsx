@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
-import { Field, Form, Password, Select, type Values } from '../core/form';
+import { Field, Password, Select, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
@@ -13,7 +13,6 @@ import { Check } from '../parts/check';
 import { Code, Secret } from '../parts/copy';
 import { createSharedLink, revokeSharedLink, sharing, type SharedLinkFields, type SharingData } from '../operations';
 import { Ask } from '../parts/ask';
-import { OnDemand } from '../parts/ondemand';
 import { Rows, rowsOf } from '../parts/rows';
 import { SettingsPage } from '../parts/settings';
 
@@ -66,7 +65,7 @@ export function Sharing({ id }: { id: string }) {
               <Links title={site.name} links={links} edit={edit} reload={query.reload} />
             )}
             {edit && links.length < mostLinks && (
-              <OnDemand key={links.length} button={t('sharing.new')}><NewLink site={site} create={create} /></OnDemand>
+              <Ask main button={t('sharing.new')} submit={t('sharing.create')} run={create}><LinkFields site={site} /></Ask>
             )}
           </>
         );
@@ -183,32 +182,30 @@ function Revoke({ link, reload }: { link: SharedLinkFields; reload(): Promise<vo
   );
 }
 
-function NewLink({ site, create }: { site: Site; create(values: Values): Promise<UserError[]> }) {
+function LinkFields({ site }: { site: Site }) {
   return (
-    <Section title={t('sharing.new')}>
-      <Form submit={t('sharing.create')} onSubmit={create} class="column" label={t('sharing.new')}>
-        <Field name="name" label={t('sharing.name')} hint={t('sharing.nameHint')} maxLength={100} required />
-        <Select
-          name="segment"
-          label={t('sharing.segment')}
-          hint={t('sharing.segmentHint')}
-          options={[['', t('sharing.allVisits')], ...site.segments.map(({ id, name }): [string, string] => [id, name])]}
-        />
-        <Password name="password" label={t('password')} hint={t('sharing.passwordHint')} autoComplete="new-password" minLength={8} />
-        <Field
-          name="expires"
-          type="date"
-          label={t('sharing.lastDay')}
-          hint={t('sharing.lastDayHint')}
-          min={new Date().toISOString().slice(0, 10)}
-        />
-        <Check name="hideRevenue" label={t('sharing.hideRevenue')} hint={t('sharing.hideRevenueHint')} />
-        <fieldset>
-          <legend>{t('sharing.origins')}</legend>
-          <p class="hint">{t('sharing.originsHint')}</p>
-          <Rows name="origins" label={t('sharing.origin')} values={[]} add="https://www.example.org" />
-        </fieldset>
-      </Form>
+    <>
+      <Field name="name" label={t('sharing.name')} hint={t('sharing.nameHint')} maxLength={100} required autoFocus />
+      <Select
+        name="segment"
+        label={t('sharing.segment')}
+        hint={t('sharing.segmentHint')}
+        options={[['', t('sharing.allVisits')], ...site.segments.map(({ id, name }): [string, string] => [id, name])]}
+      />
+      <Password name="password" label={t('password')} hint={t('sharing.passwordHint')} autoComplete="new-password" minLength={8} />
+      <Field
+        name="expires"
+        type="date"
+        label={t('sharing.lastDay')}
+        hint={t('sharing.lastDayHint')}
+        min={new Date().toISOString().slice(0, 10)}
+      />
+      <Check name="hideRevenue" label={t('sharing.hideRevenue')} hint={t('sharing.hideRevenueHint')} />
+      <fieldset>
+        <legend>{t('sharing.origins')}</legend>
+        <p class="hint">{t('sharing.originsHint')}</p>
+        <Rows name="origins" label={t('sharing.origin')} values={[]} add="https://www.example.org" />
+      </fieldset>
       <details>
         <summary>{t('sharing.api')}</summary>
         <Code
@@ -216,6 +213,6 @@ function NewLink({ site, create }: { site: Site; create(values: Values): Promise
           label={t('sharing.api')}
         />
       </details>
-    </Section>
+    </>
   );
 }

@@ -1,13 +1,14 @@
 // Webhooks of a site: their addresses, and the deliveries with their attempts.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
-import { usePolling, useQuery } from '../core/data';
+import { useQuery } from '../core/data';
 import { Action } from '../core/dialog';
-import { Field, Form, type Values } from '../core/form';
+import { Field, type Values } from '../core/form';
 import { t } from '../core/language';
 import { Empty, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
-import { Section, Time } from '../core/ui';
+import { Section } from '../core/ui';
 import { Code, CopyButton } from '../parts/copy';
 import {
   deliveries as readDeliveries,
@@ -26,8 +27,10 @@ import {
   type WebhookFields,
   type WebhooksData,
 } from '../operations';
-import { Attempts, attemptError } from '../parts/attempts';
+import { Ask } from '../parts/ask';
+import { Delivery, usePending } from '../parts/attempts';
 import { changes } from '../parts/changes';
+import { Group, Row } from '../parts/group';
 import { SettingsPage } from '../parts/settings';
 
 type Site = NonNullable<WebhooksData['site']>;
@@ -56,10 +59,12 @@ export function Webhooks({ id }: { id: string }) {
         };
         return (
           <>
-            <div class="columns">
-              <Conversion site={site} show={show} />
-              <Daily site={site} show={show} onSent={() => setSent(sent + 1)} />
-            </div>
+            <Group tall title={t('webhooks.addresses')}>
+              <ul class="rows">
+                <Conversion site={site} show={show} />
+                <Daily site={site} show={show} onSent={() => setSent(sent + 1)} />
+              </ul>
+            </Group>
             <Deliveries site={site} sent={sent} />
           </>
         );
@@ -73,72 +78,56 @@ interface FormProps {
   show(payload: Payload | null): UserError[];
 }
 
-function Conversion({ site, show }: FormProps) {
-  const edit = mayEdit();
-  const [secret, setSecret] = useState('');
-  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
-    const input = {
-      siteId: site.id,
-      ...changes(form, { url: values['url'] ?? '' }),
-      ...(values['secret'] ? { secret: values['secret'] } : {}),
-    };
-    const errors = show((await setConversionWebhook({ input })).setConversionWebhook);
-    if (errors.length === 0) setSecret('');
-    return errors;
-  };
-
-  // 24 random bytes, in the form that libraries for signed webhooks expect.
-  const generate = (): void => {
-    const bytes = crypto.getRandomValues(new Uint8Array(24));
-    setSecret('whsec_' + btoa(String.fromCharCode(...bytes)));
-  };
-
+/** Address is a line with an address and its buttons, which are there for those who may change it. */
+function Address(props: { name: string; hint: string; url: string | null; children: ComponentChildren }) {
   return (
-    <Section title={t('webhooks.conversion')} hint={t('webhooks.conversionHint')}>
-      <Form key={secret + site.conversionWebhookSigned} submit={t('save')} onSubmit={save} class="column" disabled={!edit} label={t('webhooks.conversion')}>
-        <Field
-          name="url"
-          type="url"
-          label={t('webhooks.url')}
-          hint={t('webhooks.urlHint')}
-          value={site.conversionWebhookUrl ?? ''}
-          placeholder="https://example.com/hooks/tallygate"
-          disabled={!edit}
-        />
-        <Field
-          name="secret"
-          label={t('webhooks.secret')}
-          hint={site.conversionWebhookSigned ? t('webhooks.secretSet') : t('webhooks.secretNone')}
-          value={secret}
-          maxLength={256}
-          disabled={!edit}
-        />
-        {edit && (
-          <p>
-            <button type="button" class="small" onClick={generate}>
-              {t('webhooks.generate')}
-            </button>{' '}
-            {secret && <CopyButton text={secret} label={t('webhooks.secret')} />}
-            {secret && <span class="hint"> {t('secret.once')}</span>}
-          </p>
-        )}
-      </Form>
-      {edit && site.conversionWebhookSigned && (
-        <Action run={async () => show((await setConversionWebhook({ input: { siteId: site.id, secret: '' } })).setConversionWebhook)}>
-          {t('webhooks.secretRemove')}
-        </Action>
-      )}
-    </Section>
+    <Row name={<strong>{props.name}</strong>} text={<>{props.hint}<br />{props.url ? <code>{props.url}</code> : t('webhooks.off')}</>}>
+      {mayEdit() && props.children}
+    </Row>
+  );
+}
+
+/** UrlField is the field of an address. */
+const UrlField = ({ url }: { url: string | null }) => (
+  <Field name="url" type="url" label={t('webhooks.url')} hint={t('webhooks.urlHint')} value={url ?? ''} placeholder="https://example.com/hooks/tallygate" autoFocus />
+);
+
+function Conversion({ site, show }: FormProps) {
+  const { conversionWebhookUrl: url, conversionWebhookSigned: signed } = site;
+  const name = t('webhooks.conversion');
+  const set = async (input: { url?: string; secret?: string }): Promise<UserError[]> =>
+    show((await setConversionWebhook({ input: { siteId: site.id, ...input } })).setConversionWebhook);
+  const save = ({ url = '', secret }: Values, form: HTMLFormElement): Promise<UserError[]> => set({ ...changes(form, { url }), ...(secret && { secret }) });
+  return (
+    <Address name={name} hint={`${t('webhooks.conversionHint')} ${signed ? t('webhooks.signed') : ''}`} url={url}>
+      <Ask button={t('webhooks.change')} label={t('webhooks.changeNamed', { name })} submit={t('save')} run={save}>
+        <UrlField url={url} />
+        <SecretField hint={t(signed ? 'webhooks.secretSet' : 'webhooks.secretNone')} />
+      </Ask>
+      {signed && <Action run={() => set({ secret: '' })}>{t('webhooks.secretRemove')}</Action>}
+    </Address>
+  );
+}
+
+/** SecretField makes 24 random bytes, in the form that libraries for signed webhooks expect. */
+function SecretField({ hint }: { hint: string }) {
+  const [secret, setSecret] = useState('');
+  const generate = (): void => setSecret('whsec_' + btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(24)))));
+  return (
+    <>
+      <Field key={secret} name="secret" label={t('webhooks.secret')} hint={hint} value={secret} maxLength={256} />
+      <p>
+        <button type="button" class="small" onClick={generate}>{t('webhooks.generate')}</button>{' '}
+        {secret && <><CopyButton text={secret} label={t('webhooks.secret')} /> <span class="hint">{t('secret.once')}</span></>}
+      </p>
+    </>
   );
 }
 
 function Daily({ site, show, onSent }: FormProps & { onSent(): void }) {
-  const edit = mayEdit();
-  const save = async ({ url = '' }: Values, form: HTMLFormElement): Promise<UserError[]> => {
-    const input = { siteId: site.id, ...changes(form, { url }) };
-    return show((await setDailyExportWebhook({ input })).setDailyExportWebhook);
-  };
-
+  const name = t('webhooks.daily');
+  const save = async ({ url = '' }: Values, form: HTMLFormElement): Promise<UserError[]> =>
+    show((await setDailyExportWebhook({ input: { siteId: site.id, ...changes(form, { url }) } })).setDailyExportWebhook);
   const resend = async ({ date = '' }: Values): Promise<UserError[]> => {
     const payload = (await resendDailyExport({ input: { siteId: site.id, date } })).resendDailyExport;
     if (payload?.userErrors.length) return payload.userErrors;
@@ -146,34 +135,15 @@ function Daily({ site, show, onSent }: FormProps & { onSent(): void }) {
     onSent();
     return [];
   };
-
   return (
-    <Section title={t('webhooks.daily')} hint={t('webhooks.dailyHint')}>
-      <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit} label={t('webhooks.daily')}>
-        <Field
-          name="url"
-          type="url"
-          label={t('webhooks.url')}
-          hint={t('webhooks.urlHint')}
-          value={site.dailyExportUrl ?? ''}
-          placeholder="https://example.com/hooks/day"
-          disabled={!edit}
-        />
-      </Form>
-      {edit && site.dailyExportUrl && (
-        <Form submit={t('webhooks.resendDay')} onSubmit={resend} class="column" label={t('webhooks.resendDay')}>
-          <Field
-            name="date"
-            type="date"
-            label={t('webhooks.day')}
-            hint={t('webhooks.resendDayHint')}
-            value={day(-1)}
-            max={day(-1)}
-            required
-          />
-        </Form>
+    <Address name={name} hint={t('webhooks.dailyHint')} url={site.dailyExportUrl}>
+      <Ask button={t('webhooks.change')} label={t('webhooks.changeNamed', { name })} submit={t('save')} run={save}><UrlField url={site.dailyExportUrl} /></Ask>
+      {site.dailyExportUrl && (
+        <Ask button={t('webhooks.resendDay')} text={t('webhooks.resendDayHint')} run={resend}>
+          <Field name="date" type="date" label={t('webhooks.day')} value={day(-1)} max={day(-1)} required autoFocus />
+        </Ask>
       )}
-    </Section>
+    </Address>
   );
 }
 
@@ -227,21 +197,11 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
     timer.current = setTimeout(() => void load(next), pause);
   };
 
-  // Deliveries that wait for a later attempt need no polling until it is due.
-  const pending = list
-    .filter((d) => d.state === 'PENDING' && Date.parse(d.nextAttemptAt ?? '') - Date.now() < 60_000)
-    .slice(0, 5);
-  usePolling(
-    async () => {
-      for (const { id } of pending) {
-        const next = (await readDelivery({ id })).node as DeliveryFields | null;
-        if (!next) continue;
-        put(next);
-        if (next.state !== 'PENDING')
-          announce(t('webhooks.result', { event: next.event, state: t(`webhooks.state.${next.state}`) }));
-      }
-    },
-    pending.length > 0 ? 1500 : 0,
+  usePending(
+    list,
+    async (id) => (await readDelivery({ id })).node as DeliveryFields | null,
+    put,
+    ({ event, state }) => announce(t('webhooks.result', { event, state: t(`webhooks.state.${state}`) })),
   );
 
   const more = async (): Promise<void> => {
@@ -317,7 +277,7 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
       {list.length === 0 && <Empty>{filtered ? t('webhooks.noMatch') : t('webhooks.none')}</Empty>}
       <ul class="deliveries">
         {list.map((d) => (
-          <Delivery key={d.id} delivery={d} edit={edit} put={put} />
+          <Details key={d.id} delivery={d} edit={edit} put={put} />
         ))}
       </ul>
       {page?.pageInfo.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
@@ -325,54 +285,29 @@ function Deliveries({ site, sent }: { site: Site; sent: number }) {
   );
 }
 
-function Delivery({ delivery, edit, put }: { delivery: DeliveryFields; edit: boolean; put(d: DeliveryFields): void }) {
+/** Details shows a delivery with its attempts, and sends it again. */
+function Details({ delivery, edit, put }: { delivery: DeliveryFields; edit: boolean; put(d: DeliveryFields): void }) {
   const again = async (): Promise<UserError[]> => {
     const payload = (await redeliver({ input: { deliveryId: delivery.id } })).redeliver;
     if (payload?.delivery) put(payload.delivery);
     return payload?.userErrors ?? [];
   };
-  const last = delivery.attempts[delivery.attempts.length - 1];
+  const part = delivery.part && ` ${t('webhooks.part', { part: delivery.part, parts: delivery.parts ?? 0 })}`;
   return (
-    <li>
-      <details>
-        <summary>
-          <span class={'state ' + delivery.state}>{t(`webhooks.state.${delivery.state}`)}</span>{' '}
-          <code>{delivery.event}</code>{' '}
-          <span class="hint">
-            {t(`webhooks.kind.${delivery.kind}`)}
-            {delivery.part && <> {t('webhooks.part', { part: delivery.part, parts: delivery.parts ?? 0 })}</>},{' '}
-            <Time at={delivery.createdAt} />
-            {last?.error && delivery.state !== 'DELIVERED' && <>, {attemptError(last.error)}</>}
-          </span>
-        </summary>
-        <dl class="facts">
+    <Delivery of={delivery} name={<code>{delivery.event}</code>} text={<>{t(`webhooks.kind.${delivery.kind}`)}{part}</>} again={edit && again}>
+      <dl class="facts">
+        <div>
+          <dt>{t('webhooks.messageId')}</dt>
+          <dd><code>{delivery.messageId}</code> <CopyButton text={delivery.messageId} label={t('webhooks.messageId')} /></dd>
+        </div>
+        {delivery.url && (
           <div>
-            <dt>{t('webhooks.messageId')}</dt>
-            <dd>
-              <code>{delivery.messageId}</code>{' '}
-              <CopyButton text={delivery.messageId} label={t('webhooks.messageId')} />
-            </dd>
+            <dt>{t('webhooks.url')}</dt>
+            <dd><code>{delivery.url}</code></dd>
           </div>
-          {delivery.url && (
-            <div>
-              <dt>{t('webhooks.url')}</dt>
-              <dd>
-                <code>{delivery.url}</code>
-              </dd>
-            </div>
-          )}
-        </dl>
-        {delivery.body && <Code text={delivery.body} label={t('webhooks.body')} />}
-        <Attempts attempts={delivery.attempts} />
-        <p class="actions">
-          {delivery.state === 'PENDING' && delivery.nextAttemptAt && (
-            <span>
-              {t('webhooks.next')} <Time at={delivery.nextAttemptAt} />
-            </span>
-          )}
-          {edit && <Action run={again}>{t('webhooks.again')}</Action>}
-        </p>
-      </details>
-    </li>
+        )}
+      </dl>
+      {delivery.body && <Code text={delivery.body} label={t('webhooks.body')} />}
+    </Delivery>
   );
 }

@@ -1,25 +1,28 @@
-// A new site, and the check that its script works.
+// A new site, and the steps until its script works.
 import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { usePolling, useQuery } from '../core/data';
-import { Field, Form, Select, type Values } from '../core/form';
+import { Field, Form, type Values } from '../core/form';
 import { exact } from '../core/format';
-import { t, type TextKey } from '../core/language';
+import { t, translated, type TextKey } from '../core/language';
 import { go } from '../core/router';
 import { Missing } from '../core/states';
-import { chosenAccount } from '../core/store';
-import { Section, Time, Title } from '../core/ui';
+import { chosenAccount, mayEdit } from '../core/store';
+import { Time, Title } from '../core/ui';
 import { Code, CopyButton } from '../parts/copy';
 import {
   createSite,
   install,
   installCheck,
+  liveFigures,
   siteDomains,
   viewer as readViewer,
   type InstallData,
   type RejectionFields,
 } from '../operations';
+import { Choice } from '../parts/choice';
 import { byCode } from '../parts/codes';
+import { Group } from '../parts/group';
 import { SettingsPage } from '../parts/settings';
 import { currentZone } from '../parts/zones';
 
@@ -75,7 +78,7 @@ function Advice({ host }: { host: string }) {
 
 /** NewSite asks for the domain and leads to the installation. */
 export function NewSite() {
-  const reads = useQuery(readViewer, {}).data?.viewer?.role === 'VIEWER';
+  const { data } = useQuery(readViewer, {});
   const [typed, setTyped] = useState('');
   const submit = async ({ domain = '', name = '' }: Values): Promise<UserError[]> => {
     const timeZone = currentZone();
@@ -92,9 +95,10 @@ export function NewSite() {
         <a href="/">{t('nav.sites')}</a>
       </p>
       <Title text={t('sites.new')} />
-      {reads && <p class="notice">{t('failure.FORBIDDEN')}</p>}
-      <section class="card slim">
-        <Form submit={t('newSite.submit')} onSubmit={submit} class="column" disabled={reads}>
+      {data && !mayEdit() ? (
+        <p class="notice">{t('failure.FORBIDDEN')}</p>
+      ) : (
+        <Form submit={t('newSite.submit')} onSubmit={submit} class="column">
           <div
             onInput={(e) => {
               const { name, value } = e.target as HTMLInputElement;
@@ -114,76 +118,91 @@ export function NewSite() {
           </div>
           <Field name="name" label={t('newSite.name')} hint={t('newSite.nameHint')} maxLength={100} />
         </Form>
-      </section>
+      )}
     </>
   );
 }
 
-/** Install shows the tag and its variants, and watches for the first hit. */
+/** Install shows how the script gets into the pages, and whether it works. */
 export function Install({ id }: { id: string }) {
   const query = useQuery(install, { id });
   return (
     <SettingsPage id={id} query={query} title={t('install.title')}>
-      {({ site }) =>
-        site ? (
-          <>
-            <div class="columns">
-              <div>
-                <Section title={t('install.tag')} hint={t('install.tagHint')}>
-                  <Code text={site.scriptTag} label={t('install.tag')} />
-                  <Variants site={site} />
-                </Section>
-                <Section title={t('install.csp')} hint={t('install.cspHint')}>
-                  <Code text={site.cspLines.join(';\n')} label={t('install.csp')} />
-                </Section>
-              </div>
-              <Check site={site} />
-            </div>
-          </>
-        ) : (
-          <Missing />
-        )
-      }
+      {({ site }) => (site ? <Steps site={site} /> : <Missing />)}
     </SettingsPage>
   );
 }
 
-/** scriptAddress returns the address of the script in a tag. */
-const scriptAddress = (tag: string): string => /src="([^"]+)"/.exec(tag)?.[1] ?? '';
+/** Steps are folded if the site had a hit in the last hour. */
+function Steps({ site }: { site: Site }) {
+  const [works] = useState(Date.now() - Date.parse(site.lastHitAt ?? '') < 3_600_000);
+  const steps = (
+    <>
+      <Group tall title={t('install.step1')}>
+        <Tag site={site} />
+        <details>
+          <summary>{t('install.csp')}</summary>
+          <p>{t('install.cspHint')}</p>
+          <Code text={site.cspLines.join(';\n')} label={t('install.csp')} />
+        </details>
+      </Group>
+      <Group tall title={t('install.step2')} hint={t('install.debug')}>
+        <p>
+          <a class="button" href={`https://${site.domain}/?svc_debug`} target="_blank" rel="noreferrer">
+            {t('install.open', { domain: site.displayDomain })}
+          </a>
+        </p>
+        {asksNotToBeTracked() && <p class="notice">{t('check.doNotTrack')}</p>}
+      </Group>
+    </>
+  );
+  return works ? (
+    <>
+      <Result site={site} works />
+      <details><summary>{t('install.steps')}</summary>{steps}</details>
+    </>
+  ) : (
+    <>
+      {steps}
+      <Group tall title={t('install.step3')}><Result site={site} /></Group>
+    </>
+  );
+}
 
-function Variants({ site }: { site: Site }) {
-  const address = scriptAddress(site.scriptTag);
+/** Tag shows what pages or servers need, in the form that the owner chooses. */
+function Tag({ site }: { site: Site }) {
+  const { scriptTag, siteKey } = site;
+  const [chosen, choose] = useState('HTML');
+  const address = /src="([^"]+)"/.exec(scriptTag)?.[1] ?? '';
+  const folder = address.replace(/\/svc\.js$/, '');
   const manager = `<script>
 (function () {
   var s = document.createElement('script');
   s.src = '${address}';
   s.defer = true;
-  s.setAttribute('data-site', '${site.siteKey}');
+  s.setAttribute('data-site', '${siteKey}');
   document.head.appendChild(s);
 })();
 </script>`;
-  const server = `curl ${address.replace(/svc\.js$/, 'server.php')} \\
+  const server = `curl ${folder}/server.php \\
   --header 'Authorization: Bearer svcs_…' --header 'Content-Type: application/json' \\
   --data '{"event": "signup", "ip": "203.0.113.7", "user_agent": "Mozilla/5.0 …", "path": "/welcome"}'`;
+  const ways: [name: string, hint: TextKey, code: string][] = [
+    ['HTML', 'install.tagHint', scriptTag],
+    ['WordPress', 'install.wordpress', `<?php\nadd_action('wp_head', function () {\n    echo '${scriptTag}';\n});`],
+    [t('install.manager'), 'install.managerText', manager],
+    ['npm', 'install.npm', `import { init } from '@tallygate/analytics'\n\ninit({ site: '${siteKey}', url: '${folder}' })`],
+    [t('install.server'), 'install.serverText', server],
+    [t('install.other'), 'install.otherText', ''],
+  ];
+  const [name, hint, code] = ways.find(([name]) => name === chosen)!;
   return (
     <>
-      <details>
-        <summary>{t('install.spa')}</summary>
-        <p>{t('install.spaText')}</p>
-      </details>
-      <details>
-        <summary>{t('install.manager')}</summary>
-        <p>{t('install.managerText')}</p>
-        <Code text={manager} label={t('install.manager')} />
-      </details>
-      <details>
-        <summary>{t('install.server')}</summary>
-        <p>
-          {t('install.serverText')} <a href={`/sites/${site.id}/advanced`}>{t('settings.title')}</a>
-        </p>
-        <Code text={server} label={t('install.server')} />
-      </details>
-      <OtherProduct site={site} folder={address.replace(/\/svc\.js$/, '')} />
+      <Choice label={t('install.step1')} options={ways.map(([name]) => [name, name])} chosen={chosen} choose={choose} />
+      <p class="hint">
+        {t(hint)} {code === server && <a href={`/sites/${site.id}/advanced`}>{t('advanced.title')}</a>}
+      </p>
+      {code ? <Code text={code} label={name} /> : <OtherProduct site={site} folder={folder} />}
     </>
   );
 }
@@ -233,30 +252,20 @@ function OtherProduct({ site, folder }: { site: Site; folder: string }) {
   const { name, tag, fields } = products.find(({ name }) => name === chosen)!;
 
   return (
-    <details>
-      <summary>{t('install.other')}</summary>
-      <p>{t('install.otherText')}</p>
-      <form class="column">
-        <Select
-          name="product"
-          label={t('install.product')}
-          options={products.map(({ name }) => [name, name])}
-          value={name}
-          onChange={choose}
-        />
-        <dl class="facts">
-          {fields.map(([label, value]) => (
-            <div key={label}>
-              <dt>{t(label)}</dt>
-              <dd>
-                <code>{value}</code> <CopyButton text={value} label={t(label)} />
-              </dd>
-            </div>
-          ))}
-        </dl>
-        <Code text={tag} label={`${t('install.tag')}: ${name}`} />
-      </form>
-    </details>
+    <>
+      <Choice label={t('install.other')} options={products.map(({ name }) => [name, name])} chosen={name} choose={choose} />
+      <dl class="facts">
+        {fields.map(([label, value]) => (
+          <div key={label}>
+            <dt>{t(label)}</dt>
+            <dd>
+              <code>{value}</code> <CopyButton text={value} label={t(label)} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <Code text={tag} label={name} />
+    </>
   );
 }
 
@@ -268,18 +277,6 @@ function arrivedSince(before: RejectionFields[], list: RejectionFields[], ignore
     .filter(({ count, recorded }) => count > 0 && !recorded);
 }
 
-/** ignoredTexts explain to an owner who waits for a hit why calls were ignored, and what to do. */
-const ignoredTexts: Record<string, TextKey> = {
-  bot: 'check.ignored.bot',
-  excluded_address: 'check.ignored.excluded_address',
-  excluded_country: 'check.ignored.excluded_country',
-  excluded_path: 'check.ignored.excluded_path',
-  referrer_spam: 'check.ignored.referrer_spam',
-  data_centre: 'check.ignored.data_centre',
-  flood: 'check.ignored.flood',
-  duplicate_pageview: 'check.ignored.duplicate_pageview',
-};
-
 /** asksNotToBeTracked reports whether the script sends nothing from this browser. */
 function asksNotToBeTracked(): boolean {
   const { doNotTrack, globalPrivacyControl } = navigator as {
@@ -289,12 +286,15 @@ function asksNotToBeTracked(): boolean {
   return doNotTrack === '1' || globalPrivacyControl === true;
 }
 
-/** Check polls until a hit arrives after the page was opened, and shows refused calls as they come. */
-function Check({ site }: { site: Site }) {
-  const [now, setNow] = useState<{ lastHitAt: string | null; rejections: RejectionFields[] }>(site);
-  const [before] = useState(site.rejections);
-  const arrived = now.lastHitAt !== site.lastHitAt;
+/** remedies are the pages where an owner resolves why calls are refused or ignored, by the beginnings of their codes. */
+const remedies: [codes: RegExp, page: string, text: TextKey][] = [
+  [/^domain_not_allowed/, 'settings', 'check.addDomain'],
+  [/^excluded|^data_centre/, 'exclusions', 'exclusions.title'],
+];
 
+/** Result shows a hit that arrives after the page was opened, and refused and ignored calls as they come. */
+function Result({ site, works }: { site: Site; works?: boolean }) {
+  const [now, setNow] = useState<{ lastHitAt: string | null; rejections: RejectionFields[] }>(site);
   usePolling(async () => {
     try {
       const next = (await installCheck({ id: site.id })).site;
@@ -304,71 +304,48 @@ function Check({ site }: { site: Site }) {
     }
   }, 2000);
 
-  const refused = arrivedSince(before, now.rejections, false);
-  const ignored = arrivedSince(before, now.rejections, true);
-
-  return (
-    <Section title={t('check.title')}>
-      <div role="status">
-        {arrived ? (
-          <p class="notice good">
-            <strong>{t('check.arrived')}</strong> <Time at={now.lastHitAt!} />.{' '}
-            <a href={`/sites/${site.id}?period=today`}>{t('check.toSite')}</a>
-          </p>
-        ) : (
-          <p class="waiting">
-            {t('check.waiting')}
-            {now.lastHitAt && (
-              <>
-                {' '}
-                {t('site.lastHit')}: <Time at={now.lastHitAt} />.
-              </>
-            )}
-          </p>
-        )}
-        {refused.length > 0 && (
-          <div class="notice bad">
-            <p>
-              <strong>{t('check.refused')}</strong>
-            </p>
-            <ul>
-              {refused.map(({ code, count, advice }) => (
-                <li key={code}>
-                  <code>{code}</code> × {exact(count)}: {advice}{' '}
-                  {code === 'domain_not_allowed' && <a href={`/sites/${site.id}/settings`}>{t('check.addDomain')}</a>}
-                </li>
-              ))}
-            </ul>
-          </div>
-        )}
-        {ignored.length > 0 && (
-          <div class="notice">
-            <p>
-              <strong>{t('check.ignored')}</strong>
-            </p>
-            <ul>
-              {ignored.map(({ code, count, advice }) => (
-                <li key={code}>
-                  <code>{code}</code> × {exact(count)}: {ignoredTexts[code] ? t(ignoredTexts[code]) : advice}{' '}
-                  {/^excluded|^data_centre/.test(code) && (
-                    <a href={`/sites/${site.id}/exclusions`}>{t('exclusions.title')}</a>
-                  )}
-                </li>
-              ))}
-            </ul>
-          </div>
-        )}
-      </div>
-      <ol>
-        <li>{t('check.step1')}</li>
-        <li>
-          {t('check.step2')}{' '}
-          <a href={`https://${site.domain}/?svc_debug`} target="_blank" rel="noreferrer">{site.domain}</a>
-        </li>
-        <li>{t('check.step3')}</li>
-      </ol>
-      {asksNotToBeTracked() && <p class="notice">{t('check.doNotTrack')}</p>}
-      <p class="hint">{t('check.delay', { domains: [site.domain, ...site.extraDomains].join(', ') })}</p>
-    </Section>
+  const last = now.lastHitAt && (
+    <>
+      {t('site.lastHit')}: <Time at={now.lastHitAt} />
+    </>
   );
+  return (
+    <div role="status" class="net">
+      {works || now.lastHitAt !== site.lastHitAt ? (
+        <div class="notice good">
+          <strong>{t('check.arrived')}</strong>
+          <p>{last} <LastPage key={now.lastHitAt} id={site.id} /></p>
+          <p><a class="button small" href={`/sites/${site.id}?period=today`}>{t('check.toSite')}</a></p>
+        </div>
+      ) : (
+        <>
+          <strong class="waiting">{t('check.waiting')}</strong>
+          <p class="lead">{t('check.soon')} {last}</p>
+        </>
+      )}
+      {[false, true].map((ignored) => {
+        const list = arrivedSince(site.rejections, now.rejections, ignored);
+        return list[0] && (
+          <div class={ignored ? 'notice' : 'notice bad'}>
+            <p>{t(ignored ? 'check.ignored' : 'check.refused')}</p>
+            <ul>
+              {list.map(({ code, count, advice }) => (
+                <li key={code}>
+                  <code>{code}</code> × {exact(count)}: {ignored ? translated('check.ignored', code, advice) : advice}{' '}
+                  {remedies.map(([codes, page, text]) => codes.test(code) && <a class="button small" href={`/sites/${site.id}/${page}`}>{t(text)}</a>)}
+                </li>
+              ))}
+            </ul>
+            {!ignored && <p class="hint">{t('check.delay', { domains: [site.domain, ...site.extraDomains].join(', ') })}</p>}
+          </div>
+        );
+      })}
+    </div>
+  );
+}
+
+/** LastPage is the page of the last hit. */
+function LastPage({ id }: { id: string }) {
+  const path = useQuery(liveFigures, { id }).data?.site?.live.latest[0]?.path;
+  return path ? <>· <code>{path}</code></> : null;
 }
