@@ -119,7 +119,7 @@ func TestFilterDialogChromium(t *testing.T) {
 	p.WaitFor(fmt.Sprintf("location.href === %q && !document.querySelector('.chips')", page))
 
 	// The dialog of dates and the whole table are closed in the same way.
-	// "Back" at the moment at which a dialog opens closes it, too, on a busy machine as well.
+	// "Back" also closes a dialog that opens at that time, on a busy machine too.
 	p.Eval(`new MutationObserver((_, observer) => {
 		if (!document.querySelector('dialog[open]')) return;
 		observer.disconnect();

@@ -214,6 +214,11 @@ func TestPhoneChromium(t *testing.T) {
 	p.Eval("scrollTo(0, 1000)", nil)
 	p.WaitFor("scrollY === 1000 && document.querySelector('.controls').getBoundingClientRect().top === 0")
 
+	// A tab of the second row in the address does not scroll the page to it.
+	p.Goto(s.Origin + path + "?period=28d&sources=utm_campaign&audience=day_of_week")
+	p.WaitFor("document.querySelectorAll('.subtabs a[aria-current]').length === 2 && document.querySelector('.ranks > *')")
+	p.WaitFor("scrollY === 0")
+
 	// The whole table has rows of two lines, more only for a long path, with the figure of the
 	// order at their end.
 	p.Goto(s.Origin + path + "?period=28d&all=page&order=exitRate")

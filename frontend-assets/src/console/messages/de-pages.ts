@@ -131,8 +131,8 @@ const texts: Record<Exclude<TextKey, keyof typeof en | keyof typeof audit>, Mess
   'report.visitors': { one: '{n} Besucher', other: '{n} Besucher' },
   'filter.none': 'Kein Filter',
   'attention.rejected': {
-    one: '{n} Aufruf wurde in den letzten 7 Tagen abgelehnt',
-    other: '{n} Aufrufe wurden in den letzten 7 Tagen abgelehnt',
+    one: '{n} Aufruf in den letzten 7 Tagen abgelehnt',
+    other: '{n} Aufrufe in den letzten 7 Tagen abgelehnt',
   },
   'attention.quota':
     '{share} des Kontingents dieses Monats sind verbraucht. Ab 100 % werden neue Seitenaufrufe und Ereignisse abgelehnt',

@@ -21,12 +21,11 @@ const added = (n: number): string => (n < 0 ? '−' : '+') + exact(Math.abs(n));
 
 /** nameOf writes a value. Values of some dimensions say nothing without its name. */
 function nameOf({ by, value }: CauseFields['names'][number]): string {
-  if (!value) return `${oneText(by)} ${noneText(by)}`;
+  const noun = locale().startsWith('de') ? oneText(by) : oneText(by).toLowerCase(); // it stands within a sentence
+  if (!value) return `${noun} ${noneText(by)}`;
   const text = valueText(by, value);
-  return by === 'UTM_CAMPAIGN' ? t('why.campaign', { name: text }) : /ENTRY_PAGE|LANGUAGE|EVENT/.test(by) ? `${oneText(by)} ${text}` : text;
+  return by === 'UTM_CAMPAIGN' ? t('why.campaign', { name: text }) : /ENTRY_PAGE|LANGUAGE|EVENT/.test(by) ? `${noun} ${text}` : text;
 }
-
-const namesOf = (cause: CauseFields): string => cause.names.slice(0, 3).map(nameOf).join(' / ');
 
 /** timesOf returns the function that writes the times of a circumstance: a day of notes and imports, else with hours. */
 const timesOf = (timeZone: string) => {
@@ -44,7 +43,8 @@ function lineOf({ whole, chain, circumstances }: Changes, name: string, time: (c
 
   // Up to a third is the share of the value in a difference of all alike.
   const minor = (chain ?? []).findIndex(({ share }) => (share ?? 0) <= 100 / 3);
-  const main = (chain ?? []).slice(0, minor < 0 ? undefined : minor).map((cause) => `${namesOf(cause)} ${added(Number(cause.difference))}`);
+  const causes = (chain ?? []).slice(0, minor < 0 ? undefined : minor);
+  const main = causes.map(({ names, difference: d }) => `${names.slice(0, 3).map(nameOf).join(' / ')} ${added(Number(d))}`);
   const named = main.map((cause, i) => (i ? t('why.among', { cause }) : cause)).join(', ');
   const gap = circumstances.find(({ kind, after }) => kind === 'NO_HITS' && !Number(after) === difference < 0);
   // Nights of small sites have fewer hits, see changes.MainGap.
