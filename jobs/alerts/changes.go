@@ -87,8 +87,8 @@ func (c *Changes) visits(ctx context.Context, site *model.Site, from, to model.D
 	})
 }
 
-// lastHour explains the page views of the last hour, compared with the same hour a week before in the time
-// zone.
+// lastHour explains the page views of the last hour, compared with the same hour a week before in
+// the time zone.
 func (c *Changes) lastHour(ctx context.Context, site *model.Site, zone *time.Location, now model.Instant) *model.Change {
 	to := now.Time().In(zone)
 	past := to.AddDate(0, 0, -7)
