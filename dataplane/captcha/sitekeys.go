@@ -102,9 +102,9 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	return key, nil
 }
 
-// findCell reads a claim's sitekey again after its account was found to be in another cell. It
-// fails with errSitekey for a deleted sitekey, and with errSuspended for a token of a suspended
-// account.
+// findCell reads a claim's sitekey again after its account was found to be in another cell, or
+// deleted, perhaps after it gave the sitekey away. It fails with errSitekey for a deleted sitekey,
+// and with errSuspended for a token of a suspended account.
 func (s *Service) findCell(c *claim) error {
 	s.bySitekey.Changed(int64(c.sitekey.id))
 	s.bySecret.Changed(int64(c.sitekey.id))

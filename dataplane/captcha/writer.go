@@ -73,8 +73,8 @@ const (
 	duplicate                         // consumed before
 	overQuota                         // quota and reserve are used up; the token is not consumed
 	accountSuspended                  // the account is suspended; the token is not consumed
-	accountDeleted                    // the account was deleted after it was cached
-	accountMoved                      // the account is in another cell than the sitekey says, or is being moved
+	accountDeleted                    // the sitekey was deleted after it was cached
+	accountMoved                      // the account is in another cell than the sitekey says, is being moved, or is deleted
 )
 
 // claim consumes a challenge of the sitekey or, if counted, a token, and waits until that is
@@ -247,11 +247,8 @@ func (d *decision) count(c *claim) outcome {
 	usage, ok := d.changes.Usage[key]
 	if !ok {
 		usage, ok = d.state.Usage[key]
-		switch {
-		case !ok && d.state.Moved[c.account]:
+		if !ok {
 			return accountMoved
-		case !ok:
-			return accountDeleted
 		}
 	}
 

@@ -28,8 +28,7 @@ type ClaimsInCell struct {
 
 // ClaimState holds the rows that a batch read and claimed under its locks.
 type ClaimState struct {
-	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // no entry: the account is in Moved, or deleted
-	Moved   map[model.AccountID]bool                     // accounts that are in another cell, or moved to one
+	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // no entry: the account is in another cell, moved to one, or deleted
 	Claimed map[model.ConsumedKey]bool                   // this batch is the first to claim it
 
 	// Astray are the keys that nothing can claim in the cell where the batch tried: their account
@@ -106,16 +105,9 @@ func (*claims) missing(keys ClaimKeys, state *ClaimState) bool {
 
 func (c *claims) add(keys ClaimKeys) []step { return []step{addCaptchaUsage.rows(keys.Usage, c.cell)} }
 
-// complete reads whether accounts without usage, and the accounts of keys that were not claimed,
-// are in other cells. It reads after the claims. So a key that is not astray was consumed earlier.
+// complete reads whether the accounts of keys that were not claimed are in other cells. It reads
+// after the claims. So a key that is not astray was consumed earlier.
 func (c *claims) complete(keys ClaimKeys, state *ClaimState) (steps []step) {
-	if c.missing(keys, state) {
-		state.Moved = make(map[model.AccountID]bool)
-		steps = append(steps, readMovedAccounts.rows(keys.Usage, func(k *model.CaptchaUsageKey, _ *struct{}) {
-			state.Moved[k.AccountID] = true
-		}, c.cell))
-	}
-
 	if len(state.Claimed) == len(keys.Consumed) && len(keys.Elsewhere) == 0 {
 		return steps
 	}

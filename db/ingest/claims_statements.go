@@ -71,15 +71,6 @@ UPDATE captcha_usage SET used = ?3, reserve_from = ?4, over_quota = ?5, noticed 
 WHERE account_id = ?1 AND month = ?2`,
 	})
 
-	// The accounts that have no usage row for another reason than their deletion.
-	readMovedAccounts = newRead(tables.CaptchaUsageKey, tables.Columns[struct{}]{}, text{
-		postgres: `
-SELECT k.number
-FROM @rows
-JOIN accounts a ON a.id = k.account_id AND (a.cell <> $3 OR a.cell_closed)`,
-		sqlite: `SELECT 1 FROM accounts WHERE id = ?1 AND ?2 > 0 AND cell <> ?3`,
-	})
-
 	newNotices = insertMissing(tables.Table[QuotaNotice]{
 		Name: "quota_notices",
 		Columns: tables.Within(func(n *QuotaNotice) *model.CaptchaUsageKey { return &n.CaptchaUsageKey },

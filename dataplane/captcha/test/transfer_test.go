@@ -116,6 +116,47 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 	}
 }
 
+// TestUnheardTransfer gives a sitekey away, and deletes the account that had it, without a
+// notification. A token is still valid, and counts for the new account. After the sitekey is
+// deleted, too, it is unknown.
+func TestUnheardTransfer(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		p.Account("operator", model.CaptchaPlanFree)
+		from, to := p.Account("a", model.CaptchaPlanFree), p.Account("b", model.CaptchaPlanFree)
+		key := p.Sitekey(from)
+		used, token, late := p.Token(key, siteOrigin), p.Token(key, siteOrigin), p.Token(key, siteOrigin)
+		check(t, "before", p.Siteverify(key, used), valid)
+
+		change := func(statement string, args ...any) {
+			t.Helper()
+			_, err := d.Write.ExecContext(t.Context(), statement, args...)
+			testkit.NoError(t, err)
+		}
+		closeAccount := func(address string) {
+			t.Helper()
+			owner, err := accounts.New(d).UserByEmail(t.Context(), address)
+			testkit.NoError(t, err)
+			testkit.NoError(t, accounts.New(d).DeleteAccount(t.Context(), owner, model.At(p.Clock.Now())))
+		}
+
+		change("UPDATE sitekeys SET account_id = ?, claim_space = ? WHERE id = ?", to, from, key.ID)
+		closeAccount("a@example.com")
+		check(t, "a used token", p.Siteverify(key, used), invalid)
+		check(t, "a new token", p.Siteverify(key, token), valid)
+		if n := usageIn(t, d, db.DefaultCell, to); n != 1 {
+			t.Errorf("%d verifications of the new account, want 1", n)
+		}
+
+		change("DELETE FROM sitekeys WHERE id = ?", key.ID)
+		closeAccount("b@example.com")
+		p.refusal(t, "a token of a deleted sitekey", call{
+			Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": late},
+		}, http.StatusNotFound)
+	})
+}
+
 // TestSuspendedSitekey: the captcha of a suspended account refuses loudly and consumes nothing.
 func TestSuspendedSitekey(t *testing.T) {
 	t.Parallel()
