@@ -124,9 +124,9 @@ screenshots: ## Take pictures of every page of the console (into bin/screenshots
 	mkdir -p bin/screenshots
 	go test -count=1 ./frontend-assets/test/console -screenshots $(CURDIR)/bin/screenshots
 
-.PHONY: picture
-picture: ## Take the README's picture: the demo's site with its figures (docs/images/demo.png)
-	go test -count=1 -run '^TestFiguresChromium$$' ./frontend-assets/test/console -picture $(CURDIR)/docs/images/demo.png
+.PHONY: pictures
+pictures: ## Take the pictures of the documents (docs/images)
+	go test -count=1 -run '^Test(Figures|FirstSite|Alerts)Chromium$$' ./frontend-assets/test/console -pictures $(CURDIR)/docs/images
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)

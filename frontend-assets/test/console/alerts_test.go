@@ -96,6 +96,7 @@ func TestAlertsChromium(t *testing.T) {
 	p.click(`document.querySelector('.deliveries summary')`)
 	p.WaitFor(`document.querySelector('.deliveries table')?.textContent.includes('500')`)
 	p.look("alerts")
+	p.takePicture("list", 980)
 	hook.works.Store(true)
 	p.press("Send again")
 	p.WaitFor(state("Delivered"))

@@ -30,12 +30,13 @@ type point struct {
 func (p point) change() string {
 	ratio := float64(p.Metrics.Visitors-p.Metrics.Comparison.Visitors) / float64(p.Metrics.Comparison.Visitors)
 	text := strconv.FormatFloat(math.Round(100*ratio), 'f', 0, 64)
-	if math.Abs(ratio) < 0.1 {
-		text = strconv.FormatFloat(math.Round(1000*ratio)/10, 'f', -1, 64)
+	if ratio != 0 && math.Abs(ratio) < 0.1 {
+		text = strconv.FormatFloat(math.Round(1000*ratio)/10, 'f', 1, 64)
 	}
 	if ratio > 0 {
 		text = "+" + text
 	}
+	text = strings.Replace(text, "-", "−", 1)
 	return text + "%"
 }
 

@@ -146,7 +146,7 @@ func TestFiguresChromium(t *testing.T) {
 		t.Errorf("pages: %q, want %q", got, want)
 	}
 	p.look("figures")
-	p.takePicture()
+	p.takePicture("demo", 1180)
 
 	p.filtersAndGoesBack(s, id, want)
 	p.chartByKeys(want)
@@ -173,10 +173,11 @@ func TestFiguresChromium(t *testing.T) {
 
 	// Live figures follow while the page is open.
 	p.press("Live")
-	p.see("Latest page views and events")
+	p.WaitFor("document.querySelector('h1').textContent === 'Live'")
 	if status := s.hit(key, "http://"+demo.Domain, "/arrives", ""); status != 204 {
 		t.Errorf("a hit: status %d", status)
 	}
+	p.see("Latest page views and events")
 	p.see("/arrives")
 	p.look("live")
 	p.clean(s)

@@ -18,17 +18,17 @@ import (
 // wide. "make screenshots" sets it.
 var screenshots = flag.String("screenshots", "", "folder for screenshots of every page")
 
-// picture is the file of the README's picture. "make picture" sets it.
-var picture = flag.String("picture", "", "file for the README's picture of a site's page")
+// pictures is the folder for the documents' pictures. "make pictures" sets it.
+var pictures = flag.String("pictures", "", "folder for the pictures of the documents")
 
-// takePicture stores the upper part of the page as the README's picture, in Inter where it is
+// takePicture stores the upper part of the page as a picture of the documents, in Inter where it is
 // installed (Debian's fonts-inter): the fonts of a server look unlike any visitor's.
-func (p *tab) takePicture() {
+func (p *tab) takePicture(name string, height int64) {
 	p.t.Helper()
-	if *picture != "" {
-		p.Do(emulation.SetDeviceMetricsOverride(1280, 1180, 1, false))
-		p.Eval("document.body.style.fontFamily = 'Inter, ' + getComputedStyle(document.body).fontFamily", nil)
-		p.capture(*picture)
+	if *pictures != "" {
+		p.Do(emulation.SetDeviceMetricsOverride(1280, height, 1, false))
+		p.Eval("scrollTo(0, 0), document.body.style.fontFamily = 'Inter, ' + getComputedStyle(document.body).fontFamily", nil)
+		p.capture(filepath.Join(*pictures, name+".png"))
 		p.Do(emulation.ClearDeviceMetricsOverride())
 	}
 }

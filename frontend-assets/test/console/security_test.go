@@ -97,6 +97,7 @@ func TestSecurityChromium(t *testing.T) {
 	k.see("Saved")
 	k.Goto(s.Origin + "/members")
 	k.see("1 member")
+	k.use("Invite")
 	k.enter("E-mail address", "guest@example.com"+kb.Enter)
 	k.see("Open invitations")
 

@@ -91,6 +91,7 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.see("Saved")
 	p.press("Measurement")
 	p.check("E-commerce")
+	p.takePicture("settings", 760)
 	p.press("Save")
 	p.WaitFor(labelled("E-commerce") + ".defaultChecked")
 	p.look("settings-measurement")

@@ -85,6 +85,7 @@ func TestGermanChromium(t *testing.T) {
 	if status := s.hit(key, "https://www.other.example", "/", ""); status != 403 {
 		t.Errorf("status %d", status)
 	}
+	s.await(id, 1)
 
 	page := browsertest.New(t).NewPage()
 	page.Before("localStorage.setItem('tallygate.language', 'de')")

@@ -11,7 +11,7 @@ import { mayEdit } from '../core/store';
 import { share } from '../core/ui';
 import { addressOf, selectionOf, type View } from '../core/view';
 import { funnelFigures, funnels, propertyNames, sharedPropertyNames, type FunnelsData } from '../operations';
-import { Choice, Compared, Head, pending } from '../parts/ranks';
+import { Chooser, Compared, Head, pending } from '../parts/ranks';
 import { Numbers } from './numbers';
 
 /** RowsOf returns the rows of a property of an event. */
@@ -36,7 +36,7 @@ export function Properties(props: { id: string; view: View; rows: RowsOf }) {
   if (!names.some(({ name }) => name === property)) options.unshift([property, property]);
   return (
     <>
-      <Choice label={t('property.choose')} value={property} options={options} choose={(name) => go(addressOf(view, { property: name }))} />
+      <Chooser label={t('property.choose')} value={property} options={options} choose={(name) => go(addressOf(view, { property: name }))} />
       <Numbers id={id} view={view} property={property} event={event} values={rows({ property, event })} />
     </>
   );
@@ -62,7 +62,7 @@ export function Funnels({ id, view }: { id: string; view: View }) {
       {!funnel ? (
         <p class="none">{t('funnels.none')}</p>
       ) : saved[mostTabs] ? (
-        <Choice label={t('funnel.choose')} value={funnel.id} options={saved.map((f) => [f.id, f.name])} choose={(id) => go(of(id))} />
+        <Chooser label={t('funnel.choose')} value={funnel.id} options={saved.map((f) => [f.id, f.name])} choose={(id) => go(of(id))} />
       ) : (
         <nav class="subtabs" aria-label={t('funnel.choose')}>
           {saved.map((f) => <a key={f.id} href={of(f.id)} aria-current={f === funnel || undefined}>{f.name}</a>)}

@@ -58,8 +58,8 @@ export const Options = ({ of }: { of: [value: string, text: string][] }) => (
   <>{of.map(([value, text]) => <option key={value} value={value}>{text}</option>)}</>
 );
 
-/** Choice is the choice of what a panel shows. */
-export const Choice = (props: { label: string; value: string; options: [string, string][]; choose(value: string): void }) => (
+/** Chooser is the choice of what a panel shows. */
+export const Chooser = (props: { label: string; value: string; options: [string, string][]; choose(value: string): void }) => (
   <p class="choice">
     <label>
       {props.label}{' '}

@@ -29,7 +29,7 @@ export function Measurement({ id }: { id: string }) {
           </Group>
           <Group title={t('visitors.title')}>
             <p class="hint">{t('visitors.hint')}</p>
-            <div class="inline" role="group" aria-label={t('visitors.title')}>
+            <div class="facts" role="group" aria-label={t('visitors.title')}>
               {details.map((key) => {
                 const set = site.visitDetails.includes(key);
                 const missing = key === 'COUNTRY' && !countries;
