@@ -69,6 +69,7 @@ func TestAlertsChromium(t *testing.T) {
 	}
 	p.fill("Until", "06:30")
 	p.fill("URL", hook.URL+"/alerts?key=0123456789abcdef")
+	p.Eval(`document.querySelector('dialog [name=language]').value = 'DE'`, nil)
 	p.look("alerts-new")
 	p.press("Add channel")
 
@@ -82,7 +83,7 @@ func TestAlertsChromium(t *testing.T) {
 	p.see("22:00 – 06:30 (Europe/Berlin)")
 	p.see("Calls are signed")
 	want := channel{
-		Name: "ops", Events: []string{"TRAFFIC_DROP"}, Signed: true, Language: "EN",
+		Name: "ops", Events: []string{"TRAFFIC_DROP"}, Signed: true, Language: "DE",
 		QuietHours: &quietHours{From: 22 * 60, To: 6*60 + 30, TimeZone: "Europe/Berlin"},
 	}
 	s.wantChannel(id, want)

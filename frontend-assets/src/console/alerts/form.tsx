@@ -195,14 +195,12 @@ export function ChannelFields({ channel, owner }: { channel?: AlertChannelFields
       {kind === 'WEBHOOK' && (
         <Select name="secret" label={t('alerts.secret')} hint={t('alerts.secretHint')} value={secrets[0]![0]} options={secrets} />
       )}
-      {isMail && (
-        <Select
-          name="language"
-          label={t('footer.language')}
-          value={channel?.language ?? language().toUpperCase()}
-          options={Object.entries(languages).map(([code, name]) => [code.toUpperCase(), name])}
-        />
-      )}
+      <Select
+        name="language"
+        label={t('footer.language')}
+        value={channel?.language ?? language().toUpperCase()}
+        options={Object.entries(languages).map(([code, name]) => [code.toUpperCase(), name])}
+      />
       <Wishes owner={owner} channel={channel} first={usual} />
     </div>
   );
@@ -221,13 +219,13 @@ export async function saveChannel(
 
   const { name = '', address = '', secret = '' } = values;
   const kind = values['kind'] as AlertChannelKind;
-  const chosen = (values['language'] ?? language().toUpperCase()) as Language;
+  const chosen = values['language'] as Language;
   const signed = secret === 'new' ? newSecret() : null;
   const events = operatorEvents.filter((event) => event in values);
   const input = { kind, name, address, secret: signed, language: chosen, events, quietHours: quietOf(values) };
   const changed = () => ({
     alertChannelId: channel!.id,
-    ...changes(form, { name, ...(kind === 'EMAIL' && { language: chosen }) }),
+    ...changes(form, { name, language: chosen }),
     ...(address && { address }),
     ...(['new', 'none'].includes(secret) && { secret: signed }),
     ...changedWishes(form, values, owner, channel),
