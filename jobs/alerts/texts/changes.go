@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/changes"
 	"github.com/tallygate/tallygate/jobs/mail/text"
@@ -17,6 +20,9 @@ type changeWords struct {
 	metrics map[string]string
 	nouns   map[model.ReportDimension]string
 	values  map[string]string // of channels and devices that are not in English
+
+	places    display.Namer // countries, by their codes
+	languages display.Namer // by the codes of browsers
 
 	among, without   string // before the next cause, and before the noun of values that are missing
 	day              string // day and month
@@ -30,6 +36,7 @@ var englishChange = &changeWords{
 		model.DimensionPage: "page", model.DimensionEntryPage: "entry page", model.DimensionCountry: "country",
 		model.DimensionDevice: "device", model.DimensionHostname: "hostname", model.DimensionLanguage: "language",
 	},
+	places: display.English.Regions(), languages: display.English.Languages(),
 	among: "including", without: "no",
 	day: "%[1]d %[2]s", noHits: "no hits on %s from %s to %s", noHitsTo: "no hits from %s, %s, to %s, %s",
 }
@@ -48,6 +55,7 @@ var germanChange = &changeWords{
 		"affiliates": "Partner", "other paid": "andere bezahlte", "unassigned": "nicht zugeordnet",
 		"desktop": "Computer", "phone": "Telefon", "tablet": "Tablet", "tv": "Fernseher",
 	},
+	places: display.German.Regions(), languages: display.German.Languages(),
 	among: "davon", without: "ohne",
 	day: "%[1]d. %[2]s", noHits: "keine Aufrufe am %s von %s bis %s Uhr", noHitsTo: "keine Aufrufe vom %s, %s Uhr, bis %s, %s Uhr",
 }
@@ -95,11 +103,7 @@ func (w *changeWords) names(l *text.Locale, names []model.ChangeName) string {
 
 	var list []string
 	for _, name := range names[:min(shownNames, len(names))] {
-		value := clean(name.Value)
-		if name.By == model.DimensionChannel || name.By == model.DimensionDevice {
-			value = cmp.Or(w.values[value], value)
-		}
-
+		value := w.value(name)
 		switch {
 		case value == "":
 			value = w.without + " " + w.nouns[name.By]
@@ -112,6 +116,24 @@ func (w *changeWords) names(l *text.Locale, names []model.ChangeName) string {
 		list = append(list, value)
 	}
 	return strings.Join(list, " / ")
+}
+
+// value returns a value in words, where it is a code.
+func (w *changeWords) value(name model.ChangeName) string {
+	value := clean(name.Value)
+	switch name.By {
+	case model.DimensionChannel, model.DimensionDevice:
+		return cmp.Or(w.values[value], value)
+	case model.DimensionCountry:
+		if place, err := language.ParseRegion(value); err == nil {
+			return cmp.Or(w.places.Name(place), value)
+		}
+	case model.DimensionLanguage:
+		if tag, err := language.Parse(value); err == nil {
+			return cmp.Or(w.languages.Name(tag), value)
+		}
+	}
+	return value
 }
 
 // gap returns hours without hits.

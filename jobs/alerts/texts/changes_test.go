@@ -35,8 +35,17 @@ func TestLineOfChange(t *testing.T) {
 			change: &model.Change{Metric: "PAGEVIEWS", After: 60, Causes: []model.ChangeCause{cause(60,
 				model.ChangeName{By: model.DimensionSourceName}, model.ChangeName{By: model.DimensionCountry, Value: "DE"},
 				model.ChangeName{By: model.DimensionPage, Value: "/"}, campaign)}},
-			english: "Page views +60: no source / country DE / / +60",
-			german:  "Seitenaufrufe +60: ohne Quelle / Land DE / / +60",
+			english: "Page views +60: no source / country Germany / / +60",
+			german:  "Seitenaufrufe +60: ohne Quelle / Land Deutschland / / +60",
+		},
+		{
+			name: "codes with a name and without",
+			change: &model.Change{Metric: "VISITS", Before: 10, After: 5, Causes: []model.ChangeCause{
+				cause(-5, model.ChangeName{By: model.DimensionLanguage, Value: "pt"}, model.ChangeName{By: model.DimensionLanguage, Value: "qq"}),
+				cause(-3, model.ChangeName{By: model.DimensionCountry, Value: "CH"}, model.ChangeName{By: model.DimensionCountry, Value: "0"}),
+			}},
+			english: "Visits −50%: language Portuguese / language qq −5, including country Switzerland / country 0 −3",
+			german:  "Besuche −50\u00a0%: Sprache Portugiesisch / Sprache qq −5, davon Land Schweiz / Land 0 −3",
 		},
 		{
 			name: "a gap until midnight, less than a percent",
