@@ -114,7 +114,7 @@ var languages = map[model.Language]*words{
 			string(model.AlertTrafficSpike):      "Viele Seitenaufrufe auf %[1]s",
 			string(model.AlertTrafficDrop):       "Wenige Seitenaufrufe auf %[1]s",
 			string(model.AlertNoHits):            "Keine Seitenaufrufe auf %[1]s",
-			string(model.AlertCallsRefused):      "Aufrufe von %[1]s werden abgewiesen",
+			string(model.AlertCallsRefused):      "Aufrufe von %[1]s werden abgelehnt",
 			string(model.AlertQuota):             "Kontingent von %[1]s",
 			string(model.AlertDeliveriesFailed):  "Webhook-Zustellungen von %[1]s schlagen fehl",
 			string(model.AlertCaptchaAttack):     "Angriff auf den Sitekey %[1]s",
@@ -144,7 +144,7 @@ var languages = map[model.Language]*words{
 				return fmt.Sprintf("Der letzte kam am %s. Üblich sind in dieser Zeit %s.", l.Time(f.Since), l.Number(f.Usual))
 			},
 			string(model.AlertCallsRefused): func(l *text.Locale, f model.AlertFigures) string {
-				return fmt.Sprintf("%s: %s von allen.", l.Count(f.Value, "abgewiesener Aufruf", "abgewiesene Aufrufe"), l.Percent(f.Percent))
+				return fmt.Sprintf("%s: %s von allen.", l.Count(f.Value, "abgelehnter Aufruf", "abgelehnte Aufrufe"), l.Percent(f.Percent))
 			},
 			string(model.AlertQuota): func(l *text.Locale, f model.AlertFigures) string {
 				return fmt.Sprintf("%s des Monatskontingents von %s sind verbraucht.", l.Percent(f.Percent), l.Number(f.Threshold))

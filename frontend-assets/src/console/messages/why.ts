@@ -15,7 +15,7 @@ export default {
   'why.around': 'What else happened',
   'why.kind.NO_HITS': 'No hits',
   'why.kind.REFUSED_CALLS': 'Refused calls',
-  'why.kind.BOTS': 'Bots left out',
+  'why.kind.BOTS': 'Bots not counted',
   'why.kind.IGNORED_CALLS': 'Ignored calls',
   'why.kind.SETTING': 'Setting changed',
   'why.kind.IMPORT': 'Import',

@@ -33,7 +33,7 @@ Websites öffnen
 	case text.Body:
 		qw422016.N().S(`
 Der Betreiber hat das Konto freigegeben. Seine Websites und Sitekeys nehmen wieder Aufrufe an, und was gewartet hat, wird zugestellt.
-Aufrufe, die in der Zwischenzeit abgewiesen wurden, sind nicht gespeichert.
+Aufrufe, die in der Zwischenzeit abgelehnt wurden, sind nicht gespeichert.
 
 `)
 	case text.Reason:

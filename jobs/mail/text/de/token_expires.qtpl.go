@@ -43,7 +43,7 @@ Ihr API-Token „`)
 		qw422016.N().S(` endet, läuft am `)
 		qw422016.N().S(v.Time(d.At))
 		qw422016.N().S(` ab. Danach werden Programme, die es
-verwenden, abgewiesen.
+verwenden, abgelehnt.
 
 Erstellen Sie auf der Seite „API-Token“ ein neues, und geben Sie es diesen Programmen vorher. Wenn Sie das Token nicht mehr brauchen,
 müssen Sie nichts tun.
