@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
-// screenshots is the folder for screenshots of every page: light and dark, 375 and 1280 pixels
+// screenshots is the folder for screenshots of every page: light and dark, 375, 768 and 1440 pixels
 // wide. "make screenshots" sets it.
 var screenshots = flag.String("screenshots", "", "folder for screenshots of every page")
 
@@ -86,14 +87,14 @@ func (p *tab) shoot(name string) {
 	}
 
 	for _, theme := range []string{"light", "dark"} {
-		for width, suffix := range map[int64]string{375: "375", 1280: "1280"} {
+		for _, width := range []int64{375, 768, 1440} {
 			var height int64
 			p.Do(emulation.SetDeviceMetricsOverride(width, 800, 1, false),
 				emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
 			p.Eval("Math.max(document.documentElement.scrollHeight, 400)", &height)
 			p.Do(emulation.SetDeviceMetricsOverride(width, height, 1, false))
 
-			p.capture(filepath.Join(*screenshots, strings.Join([]string{name, suffix, theme}, "-")+".png"))
+			p.capture(filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", name, width, theme)))
 		}
 	}
 
