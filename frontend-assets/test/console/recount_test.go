@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,12 +20,14 @@ import (
 // figures are the first totals of a report.
 type figures struct{ Visitors, Visits, Pageviews int64 }
 
-// recountedViews are views of the demo shop: days before today, and a filter as the page's address,
+// recountedView is a view of the demo shop: days before today, and a filter as the page's address,
 // the API and recount write it. An empty dimension is a view without a filter.
-var recountedViews = []struct {
+type recountedView struct {
 	from, to                   int // days before today
 	dimension, operator, value string
-}{
+}
+
+var recountedViews = []recountedView{
 	{from: 28, to: 1}, {from: 20, to: 6}, {from: 14, to: 8}, {from: 7, to: 1}, {from: 4, to: 3}, {from: 2, to: 2}, {from: 1, to: 1},
 	{28, 1, "CHANNEL", "IS", "direct"}, {28, 1, "CHANNEL", "IS", "organic search"}, {28, 1, "CHANNEL", "IS", "paid search"},
 	{28, 1, "CHANNEL", "IS", "email"}, {28, 1, "CHANNEL", "IS", "referral"}, {20, 3, "CHANNEL", "IS_NOT", "direct"},
@@ -37,20 +40,27 @@ var recountedViews = []struct {
 }
 
 // TestViewsEqualARecountChromium opens views of the demo shop. The figures on the screen equal the
-// API's, and a recount of the downloaded rows.
+// API's, and a recount of the downloaded rows. Each third of the views has an installation of its
+// own, because all of them cost more points than a user has in a minute.
 func TestViewsEqualARecountChromium(t *testing.T) {
 	t.Parallel()
-	s := startDemo(t)
-	id := s.demoSite()
 	recount := filepath.Join(t.TempDir(), "recount")
 	if output, err := exec.Command("go", "build", "-buildvcs=false", "-o", recount, "../../../tools/recount").CombinedOutput(); err != nil {
 		t.Fatalf("build recount: %v\n%s", err, output)
 	}
+	for views := range slices.Chunk(recountedViews, (len(recountedViews)+2)/3) {
+		t.Run(fmt.Sprint(views[0]), func(t *testing.T) { viewsEqualARecount(t, views, recount) })
+	}
+}
+
+func viewsEqualARecount(t *testing.T, views []recountedView, recount string) {
+	s := startDemo(t)
+	id := s.demoSite()
 	files := append(s.downloadRows(id, "pageviews"), s.downloadRows(id, "events")...)
 
 	p, today := s.openSignedIn("/"), time.Now().UTC()
 	day := func(ago int) string { return today.AddDate(0, 0, -ago).Format(time.DateOnly) }
-	for _, view := range recountedViews {
+	for _, view := range views {
 		args := append([]string{"--from", day(view.from), "--to", day(view.to), "--key-events", "newsletter_signup"}, files...)
 		query, filters := url.Values{"from": {day(view.from)}, "to": {day(view.to)}}, []any{}
 		if view.dimension != "" {
