@@ -102,7 +102,7 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 		refuse(w, codeConsumed)
 	case overQuota, accountSuspended:
 		refuse(w, codeQuotaExceeded)
-	case accountDeleted:
+	case sitekeyDeleted:
 		refuse(w, codeInvalidSecret)
 	default:
 		refuse(w, codeInvalidResponse)

@@ -45,7 +45,7 @@ func (s *Service) countRedeemed(key *sitekey, result outcome) {
 			s.difficulty.Refused(key.id, s.now())
 		}
 		s.count(key, s.now(), model.CaptchaRefusal(siteverifyEndpoint, code))
-	} else if result != accountDeleted {
+	} else if result != sitekeyDeleted {
 		s.count(key, s.now(), model.CaptchaVerified)
 	}
 }

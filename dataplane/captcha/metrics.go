@@ -26,7 +26,7 @@ var refusals = []string{errMethod.Code, errBodySize.Code, errBadJSON.Code, errNo
 var verdicts = map[outcome]string{
 	notOurs: model.RefusedToken, foreign: model.RefusedForeignToken, claimed: outcomeVerified, claimedFromReserve: outcomeReserve,
 	duplicate: model.RefusedUsedToken, expired: model.RefusedExpiredToken,
-	overQuota: "quota_exceeded", accountSuspended: errSuspended.Code, accountDeleted: outcomeUnknown,
+	overQuota: "quota_exceeded", accountSuspended: errSuspended.Code, sitekeyDeleted: outcomeUnknown,
 }
 
 // compatRefusals are the outcomes under which refusals of /siteverify before a token is redeemed

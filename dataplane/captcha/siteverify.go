@@ -68,7 +68,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if verdict == accountDeleted {
+	if verdict == sitekeyDeleted {
 		return errSitekey
 	}
 

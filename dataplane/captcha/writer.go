@@ -73,7 +73,7 @@ const (
 	duplicate                         // consumed before
 	overQuota                         // quota and reserve are used up; the token is not consumed
 	accountSuspended                  // the account is suspended; the token is not consumed
-	accountDeleted                    // the sitekey was deleted after it was cached
+	sitekeyDeleted                    // the sitekey was deleted after it was cached
 	accountMoved                      // the account is in another cell than the sitekey says, is being moved, or is deleted
 )
 
@@ -92,7 +92,7 @@ func (s *Service) claim(
 	result, err := s.writers.Do(ctx, c)
 	switch {
 	case errors.Is(err, errSitekey):
-		return accountDeleted, nil
+		return sitekeyDeleted, nil
 	case errors.Is(err, errSuspended):
 		return accountSuspended, nil
 	case err != nil:

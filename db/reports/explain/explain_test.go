@@ -70,8 +70,9 @@ func text(c *model.Change) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestExplanations plants changes to the same weekday a week before: a campaign that ends, hours without the script, equal days, a
-// country of few visitors, and a drop within a day that is not over.
+// TestExplanations plants changes to the same weekday a week before: a campaign that ends, hours
+// without the script, equal days, a country of few visitors, and a drop within a day that is not
+// over.
 func TestExplanations(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
