@@ -145,7 +145,7 @@ func TestUnheardTransfer(t *testing.T) {
 		closeAccount("a@example.com")
 		check(t, "a used token", p.Siteverify(key, used), invalid)
 		check(t, "a new token", p.Siteverify(key, token), valid)
-		if n := usageIn(t, d, db.DefaultCell, to); n != 1 {
+		if n := p.CaptchaUsage(to).Used; n != 1 {
 			t.Errorf("%d verifications of the new account, want 1", n)
 		}
 
