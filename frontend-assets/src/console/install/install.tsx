@@ -184,12 +184,18 @@ function Tag({ site }: { site: Site }) {
   document.head.appendChild(s);
 })();
 </script>`;
+  const wordpress = `<?php
+add_action('wp_head', function () {
+    if (!current_user_can('edit_posts')) {
+        echo '${scriptTag}';
+    }
+});`;
   const server = `curl ${folder}/server.php \\
   --header 'Authorization: Bearer svcs_…' --header 'Content-Type: application/json' \\
   --data '{"event": "signup", "ip": "203.0.113.7", "user_agent": "Mozilla/5.0 …", "path": "/welcome"}'`;
   const ways: [name: string, hint: TextKey, code: string][] = [
     ['HTML', 'install.tagHint', scriptTag],
-    ['WordPress', 'install.wordpress', `<?php\nadd_action('wp_head', function () {\n    echo '${scriptTag}';\n});`],
+    ['WordPress', 'install.wordpress', wordpress],
     [t('install.manager'), 'install.managerText', manager],
     ['npm', 'install.npm', `import { init } from '@tallygate/analytics'\n\ninit({ site: '${siteKey}', url: '${folder}' })`],
     [t('install.server'), 'install.serverText', server],

@@ -267,7 +267,8 @@ const texts: Record<Exclude<TextKey, keyof typeof en | keyof typeof audit>, Mess
     "Gehört in den <head> jeder Seite. In Single-Page-Anwendungen zählen Routenwechsel von selbst; Router ohne History-API rufen svc('pageview') auf.",
   'install.csp': 'Content-Security-Policy',
   'install.cspHint': 'Nur wenn Ihre Seiten eine solche Richtlinie senden, muss sie auch erlauben:',
-  'install.wordpress': 'Speichern Sie dies als wp-content/mu-plugins/tallygate.php.',
+  'install.wordpress':
+    'Speichern Sie dies als wp-content/mu-plugins/tallygate.php. Angemeldete Autoren und Redakteure zählen nicht: Öffnen Sie Ihre Seite in einem privaten Fenster.',
   'install.manager': 'Tag-Manager',
   'install.managerText':
     'Tag-Manager entfernen Attribute von Script-Tags. Verwenden Sie dies als eigenes HTML auf allen Seiten.',

@@ -17,7 +17,8 @@ export default {
   'install.tagHint':
     "Put this into the <head> of every page. In single-page applications, changes of the route count by themselves; routers without the history API call svc('pageview').",
   'install.cspHint': 'Only if your pages send such a policy, it must also allow:',
-  'install.wordpress': 'Save this as wp-content/mu-plugins/tallygate.php.',
+  'install.wordpress':
+    'Save this as wp-content/mu-plugins/tallygate.php. Signed-in authors and editors are not counted: open your page in a private window.',
   'install.manager': 'Tag manager',
   'install.managerText': 'Tag managers drop attributes of script tags. Use this as custom HTML, on all pages.',
   'install.npm': 'For apps with a bundler. Install the package @tallygate/analytics and call init once, where the app starts.',

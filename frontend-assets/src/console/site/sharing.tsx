@@ -50,6 +50,9 @@ export function Sharing({ id }: { id: string }) {
       {({ site }) => {
         if (!site) return <Missing />;
         const links = site.sharedLinks;
+        const add = edit && links.length < mostLinks && (
+          <Ask main button={t('sharing.new')} submit={t('sharing.create')} run={create}><LinkFields site={site} /></Ask>
+        );
         return (
           <>
             <p class="lead">{t('sharing.hint')}</p>
@@ -60,12 +63,13 @@ export function Sharing({ id }: { id: string }) {
               <Empty>
                 <h2>{t('sharing.none')}</h2>
                 <p>{t('sharing.noneText')}</p>
+                {add}
               </Empty>
             ) : (
-              <Links title={site.name} links={links} edit={edit} reload={query.reload} />
-            )}
-            {edit && links.length < mostLinks && (
-              <Ask main button={t('sharing.new')} submit={t('sharing.create')} run={create}><LinkFields site={site} /></Ask>
+              <>
+                <Links title={site.name} links={links} edit={edit} reload={query.reload} />
+                {add}
+              </>
             )}
           </>
         );
