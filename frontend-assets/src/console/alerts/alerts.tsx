@@ -13,7 +13,7 @@ import { SettingsPage } from '../parts/settings';
 import { currentZone } from '../parts/zones';
 import { Channel } from './channel';
 import { OwnMails } from './own';
-import { forms, Later } from './later';
+import { forms, LoadedForms } from './loadedforms';
 import type { Owner } from './wishes';
 
 /** SiteAlerts shows the reader's own mails about a site, and the site's channels. */
@@ -81,7 +81,7 @@ function Channels({ channels, owner, reload }: { channels: AlertChannelFields[];
         submit={t('alerts.create')}
         run={async (...sent) => (await forms()).saveChannel(...sent, owner, undefined, saved)}
       >
-        <Later>{({ ChannelFields }) => <ChannelFields owner={owner} />}</Later>
+        <LoadedForms>{({ ChannelFields }) => <ChannelFields owner={owner} />}</LoadedForms>
       </Ask>
     </p>
   );

@@ -17,7 +17,7 @@ import {
 import { Ask } from '../parts/ask';
 import { Delivery, usePending } from '../parts/attempts';
 import { Secret } from '../parts/copy';
-import { forms, Later } from './later';
+import { forms, LoadedForms } from './loadedforms';
 import { KindIcon, quietText, wishesOf, type Owner } from './wishes';
 
 /** textOf returns the text of a word of the API, or the word itself if the console does not know it. */
@@ -132,7 +132,7 @@ export function Channel(props: {
               submit={t('save')}
               run={async (...sent) => (await forms()).saveChannel(...sent, owner, channel, saved)}
             >
-              <Later>{({ ChannelFields }) => <ChannelFields channel={channel} owner={owner} />}</Later>
+              <LoadedForms>{({ ChannelFields }) => <ChannelFields channel={channel} owner={owner} />}</LoadedForms>
             </Ask>
             <Ask button={t('alerts.delete')} label={t('alerts.deleteNamed', { name })} text={t('alerts.deleteText')} danger run={remove} />
           </div>

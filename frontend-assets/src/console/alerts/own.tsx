@@ -6,7 +6,7 @@ import { announce } from '../core/store';
 import type { AlertChannelFields } from '../operations';
 import { Ask } from '../parts/ask';
 import { Group, Row } from '../parts/group';
-import { forms, Later } from './later';
+import { forms, LoadedForms } from './loadedforms';
 import { wishesOf, type Owner } from './wishes';
 
 /** OwnMails shows and changes the reader's own channel of a site, which every role has. */
@@ -31,7 +31,7 @@ export function OwnMails(props: {
       <ul class="rows">
         <Row name={channel ? wishesOf(channel) : t('alerts.noMails')}>
           <Ask button={t('alerts.ownEdit')} submit={t('save')} run={save}>
-            <Later>{({ Wishes }) => <Wishes owner={owner} channel={channel} />}</Later>
+            <LoadedForms>{({ Wishes }) => <Wishes owner={owner} channel={channel} />}</LoadedForms>
           </Ask>
         </Row>
       </ul>

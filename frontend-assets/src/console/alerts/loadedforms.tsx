@@ -9,7 +9,7 @@ type Forms = typeof import('../alertform');
 /** forms loads the forms of channels. */
 export const forms = (): Promise<Forms> => loadModule(() => import('../alertform'));
 
-/** Later shows fields of a form once they are loaded. */
-export function Later({ children }: { children(forms: Forms): ComponentChildren }) {
+/** LoadedForms shows fields of a form once they are loaded. */
+export function LoadedForms({ children }: { children(forms: Forms): ComponentChildren }) {
   return <Loaded query={useQuery(forms, {})}>{children}</Loaded>;
 }
