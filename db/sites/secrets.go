@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -162,7 +163,7 @@ func (s *Sites) replaceWebhookSecret(
 	ctx context.Context, tx *db.Tx, site *model.Site, secret string, now model.Instant,
 ) error {
 	// A secret that cannot be opened cannot sign, so it is replaced without an overlap.
-	previous, _ := s.keys.OpenSecret(site.ID, site.ConversionWebhookSecret)
+	previous, _ := s.keys.Open(keys.WebhookSecret(site.ID), site.ConversionWebhookSecret)
 
 	switch {
 	case secret == previous:
@@ -173,7 +174,7 @@ func (s *Sites) replaceWebhookSecret(
 		site.OldWebhookSecret, site.OldWebhookSecretUntil = site.ConversionWebhookSecret, now.Add(model.WebhookOverlap)
 	}
 
-	sealed, err := s.keys.SealSecret(ctx, tx, site.ID, secret)
+	sealed, err := s.keys.Seal(ctx, tx, keys.WebhookSecret(site.ID), secret)
 	site.ConversionWebhookSecret = sealed
 
 	return err
