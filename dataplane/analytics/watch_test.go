@@ -54,8 +54,9 @@ func TestWithoutNotifications(t *testing.T) {
 
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
-			testkit.NoError(t, sites.New(d).Sites.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret),
-				model.SecretHint(secret)))
+			_, err := sites.New(d).Sites.ReplaceServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret),
+				model.SecretHint(secret), 0)
+			testkit.NoError(t, err)
 			return secret
 		}
 
