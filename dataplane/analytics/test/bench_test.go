@@ -270,7 +270,7 @@ func BenchmarkServerHandler(b *testing.B) {
 			service, err := analytics.New(analytics.Options{
 				Cell:             dbtest.SitesCell(b, d),
 				Secret:           []byte("a secret for tests, 32 bytes or more"),
-				ClientAddr:       web.ClientAddr(nil),
+				ClientAddr:       web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now).Addr,
 				ServerFloodBurst: burst,
 				ServerFloodRate:  50,
 				Now:              time.Now,

@@ -110,7 +110,7 @@ func (p *Plane) services(o Options) (*analytics.Service, *captcha.Service) {
 	p.TB.Helper()
 
 	cell := dbtest.SitesCell(p.TB, p.DB)
-	trusted := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	trusted := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, p.log(), time.Now).Addr
 
 	forHits := analytics.Options{Cell: cell, Secret: []byte(Secret), ClientAddr: trusted, Now: p.Clock.Now, Log: p.log()}
 	if o.Hits != nil {
