@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs/alerts"
+	"github.com/tallygate/tallygate/jobs/webhook"
 )
 
 // housekeeping is what the schedule runs: the stores, and here the tasks that are more than one
@@ -29,7 +30,7 @@ type housekeeping struct {
 	outbox          *outbox.Store
 	retention       *retention.Store
 	log             *slog.Logger
-	exports         exportPlanner
+	exports         *webhook.Deliverer
 	reports         *reports.Store
 	imports         *imports.Store
 	built           func(reports.Built) // counts what buildReports has done
@@ -39,11 +40,6 @@ type housekeeping struct {
 	watcher         *alerts.Watcher
 	retentionMonths int // see Options
 	reportMonths    int // see Options
-}
-
-// exportPlanner plans the daily exports.
-type exportPlanner interface {
-	PlanDailyExports(ctx context.Context, now model.Instant) (int, error)
 }
 
 // deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups, and the
