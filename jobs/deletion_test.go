@@ -23,7 +23,7 @@ func TestErasuresFinish(t *testing.T) {
 		userID := strings.Repeat("0a", 32)
 
 		at := model.At(noon)
-		for i, subject := range [][]byte{model.NewUserIDKey([]byte(dbtest.ApplicationKey)).Of(site.ID, userID), []byte("another"), {}} {
+		for i, subject := range [][]byte{model.UserIDKey(model.ApplicationKey(dbtest.ApplicationKey).Derive("user id")).Of(site.ID, userID), []byte("another"), {}} {
 			err := dbtest.Exec(
 				d,
 				"INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, 1, ?, ?, 1, 1, ?)",

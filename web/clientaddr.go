@@ -45,15 +45,6 @@ func NewClients(trusted []netip.Prefix, log *slog.Logger, now func() time.Time) 
 	return &Clients{trusted: trusted, log: log, now: now}
 }
 
-// ClientAddr returns a function that returns a request's client address like Clients.Addr, without
-// a warning.
-func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
-	return func(r *http.Request) netip.Addr {
-		addr, _ := findClient(r, trusted)
-		return addr
-	}
-}
-
 // ProbeHeader is the header by which `tallygate doctor` asks an endpoint of browsers what has arrived
 // through the proxies in front. Such a request may come from this machine, so it is no sighting.
 const ProbeHeader = "Tallygate-Probe"

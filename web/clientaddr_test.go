@@ -13,7 +13,8 @@ import (
 )
 
 func TestClientAddr(t *testing.T) {
-	clientAddr := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")})
+	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		slog.New(slog.DiscardHandler), time.Now)
 	for _, test := range []struct {
 		name      string
 		peer      string
@@ -41,7 +42,7 @@ func TestClientAddr(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := &http.Request{RemoteAddr: test.peer, Header: http.Header{"X-Forwarded-For": test.forwarded}}
-			if got := clientAddr(r).String(); got != test.want {
+			if got := clients.Addr(r).String(); got != test.want {
 				t.Errorf("peer %s, X-Forwarded-For %q: %s, want %s", test.peer, test.forwarded, got, test.want)
 			}
 		})

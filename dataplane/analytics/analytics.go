@@ -30,11 +30,9 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options configure a Service. The fields of the first group are required, but of the keys only
-// Secret, or else UserIDKey and VisitorKey.
+// Options configure a Service. The fields of the first group are required.
 type Options struct {
 	Cell       *db.Cell       // of Store; the writers of other cells are started when needed
-	Secret     []byte         // application key, from which the other keys are derived unless they are set
 	UserIDKey  []byte         // under which pseudonymous user ids are hashed
 	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
@@ -99,25 +97,17 @@ type Service struct {
 	cancel     context.CancelFunc // ends the background work
 }
 
-// New returns a service that stores hits after Start. It fails without a store: otherwise each hit
-// would, and only then.
+// New returns a service that stores hits after Start. It fails without a store or a key: otherwise
+// each hit would, and only then.
 func New(o Options) (*Service, error) {
-	if o.Store == nil {
-		return nil, errors.New("analytics: Options.Store is missing")
+	if o.Store == nil || o.UserIDKey == nil || o.VisitorKey == nil {
+		return nil, errors.New("analytics: Options lack the store or a key")
 	}
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
 	if o.Timeout == 0 {
 		o.Timeout = StoreTimeout
-	}
-	if o.UserIDKey == nil {
-		o.UserIDKey = model.NewUserIDKey(o.Secret)
-	}
-
-	if o.VisitorKey == nil {
-		key := model.ApplicationKey(o.Secret).Derive("visitor id")
-		o.VisitorKey = func(context.Context, model.Day) ([]byte, error) { return key, nil }
 	}
 
 	d := o.Cell.Common

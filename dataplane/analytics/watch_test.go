@@ -19,6 +19,9 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
+// visitorKey is the secret of all days.
+func visitorKey(context.Context, model.Day) ([]byte, error) { return []byte("a secret for tests"), nil }
+
 // TestWithoutNotifications checks that a replaced server secret is refused after half a second, and
 // the new one accepted at once, even while no change notification arrives.
 func TestWithoutNotifications(t *testing.T) {
@@ -29,7 +32,8 @@ func TestWithoutNotifications(t *testing.T) {
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		s, err := New(Options{
 			Cell:       dbtest.SitesCell(t, d),
-			Secret:     []byte("a secret for tests, 32 bytes or more"),
+			UserIDKey:  []byte("a key for tests"),
+			VisitorKey: visitorKey,
 			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },
 			Now:        func() time.Time { return now },
 			Store:      ingest.NewHitStore(dbtest.SitesCell(t, d)),
@@ -54,8 +58,9 @@ func TestWithoutNotifications(t *testing.T) {
 
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
-			testkit.NoError(t, sites.New(d).Sites.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret),
-				model.SecretHint(secret)))
+			_, err := sites.New(d).Sites.ReplaceServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret),
+				model.SecretHint(secret), 0)
+			testkit.NoError(t, err)
 			return secret
 		}
 

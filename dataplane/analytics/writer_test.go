@@ -77,7 +77,8 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		s, err := New(Options{
 			Cell:       dbtest.SitesCell(t, d),
-			Secret:     []byte("a secret for tests, 32 bytes or more"),
+			UserIDKey:  []byte("a key for tests"),
+			VisitorKey: visitorKey,
 			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("203.0.113.1") },
 			Now:        func() time.Time { return now },
 			Store:      store,

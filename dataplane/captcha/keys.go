@@ -29,8 +29,8 @@ type keys struct {
 
 // keyPair holds the keys that are derived from one application key.
 type keyPair struct {
-	work   *pow.Keyring
-	tokens *token.Keyring
+	work   *pow.Issuer
+	tokens *token.Signer
 }
 
 func newKeys(current []byte, rotation *model.KeyRotation) (*keys, error) {

@@ -262,7 +262,9 @@ func joinThrough(
 			role = invitation.Role
 		}
 	}
-	return join(ctx, tx, a, account, user, role, siteIDs)
+	return join(ctx, tx, user, &model.Membership{
+		AccountID: account.ID, Role: role, CreatedAt: a.Identity.CreatedAt, Account: account, SiteIDs: siteIDs,
+	}, a.Identity.Issuer)
 }
 
 // takeInvitation deletes the valid invitation of an account to an arrival's address, and returns
@@ -285,25 +287,22 @@ func notNoRows(err error) error {
 	return err
 }
 
-// join adds an arrival's user to a locked account, with an entry in the audit log.
-func join(
-	ctx context.Context, tx *db.Tx, a Arrival, account *model.Account, user *model.User, role model.Role, siteIDs []model.SiteID,
-) error {
-	err := addMembership(ctx, tx, user, &model.Membership{
-		AccountID: account.ID, Role: role, CreatedAt: a.Identity.CreatedAt, Account: account, SiteIDs: siteIDs,
-	})
-	if err != nil {
+// join adds a user to a locked account, with an entry in the audit log. issuer is the provider that
+// has named the user, or "".
+func join(ctx context.Context, tx *db.Tx, user *model.User, m *model.Membership, issuer string) error {
+	if err := addMembership(ctx, tx, user, m); err != nil {
 		return err
 	}
 
-	err = audit.Write(ctx, tx, audit.Change{
-		AccountID: account.ID, Object: userObject(user), By: user,
-		After: accessValues(audit.Values{"email": user.Email, "role": role, "issuer": a.Identity.Issuer}, siteIDs),
-	})
+	values := accessValues(audit.Values{"email": user.Email, "role": m.Role}, m.SiteIDs)
+	if issuer != "" {
+		values["issuer"] = issuer
+	}
+	err := audit.Write(ctx, tx, audit.Change{AccountID: m.AccountID, Object: userObject(user), By: user, After: values})
 	if err != nil {
 		return err
 	}
-	return outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, account.ID, user.Email)
+	return outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, m.AccountID, user.Email)
 }
 
 // newByInvitation creates the user of a new person whom the installation's provider names: as a
@@ -367,7 +366,10 @@ func newInvited(ctx context.Context, tx *db.Tx, a Arrival, accountID model.Accou
 	if err != nil {
 		return nil, err
 	}
-	return user, join(ctx, tx, a, account, user, invitation.Role, invitation.SiteIDs)
+	return user, join(ctx, tx, user, &model.Membership{
+		AccountID: account.ID, Role: invitation.Role, CreatedAt: a.Identity.CreatedAt, Account: account,
+		SiteIDs: invitation.SiteIDs,
+	}, a.Identity.Issuer)
 }
 
 // followRole sets the role of a member as the provider's claim names it. The last owner stays one.

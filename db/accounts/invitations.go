@@ -296,22 +296,9 @@ func (s *Invitations) accept(
 			return err
 		}
 
-		err = addMembership(ctx, tx, user, &model.Membership{
+		return join(ctx, tx, user, &model.Membership{
 			AccountID: account.ID, Role: invitation.Role, CreatedAt: now, Account: account, SiteIDs: invitation.SiteIDs,
-		})
-		if err != nil {
-			return err
-		}
-
-		err = audit.Write(ctx, tx, audit.Change{
-			AccountID: account.ID, Object: userObject(user), By: user,
-			After: accessValues(audit.Values{"email": user.Email, "role": invitation.Role}, invitation.SiteIDs),
-		})
-		if err != nil {
-			return err
-		}
-
-		return outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, account.ID, user.Email)
+		}, "")
 	})
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, ErrInvalidToken

@@ -60,10 +60,7 @@ func (s *Store) StorePasswordReset(
 			return err
 		}
 
-		if _, err := tx.ExecContext(ctx, "DELETE FROM password_resets WHERE user_id = ?", user.ID); err != nil {
-			return err
-		}
-		if err := outbox.DeleteUnsentLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
+		if err := revokePasswordReset(ctx, tx, user); err != nil {
 			return err
 		}
 

@@ -46,7 +46,7 @@ func (s *Store) RequestPasswordReset(
 			return err
 		}
 
-		if _, err := tx.ExecContext(ctx, "DELETE FROM password_resets WHERE user_id = ?", user.ID); err != nil {
+		if err := revokePasswordReset(ctx, tx, user); err != nil {
 			return err
 		}
 
@@ -54,9 +54,6 @@ func (s *Store) RequestPasswordReset(
 			"SELECT ?, id, ? FROM users WHERE id = ?",
 			tokenHash, expires, user.ID)
 		if err != nil {
-			return err
-		}
-		if err := outbox.DeleteUnsentLink(ctx, tx, mail.Kind, user.AccountID, user.Email); err != nil {
 			return err
 		}
 
@@ -73,6 +70,15 @@ func (s *Store) RequestPasswordReset(
 	}
 
 	return nil
+}
+
+// revokePasswordReset revokes the secrets that reset a user's password. A mail in the queue would
+// have an invalid link, so it is not sent.
+func revokePasswordReset(ctx context.Context, tx *db.Tx, user *model.User) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM password_resets WHERE user_id = ?", user.ID); err != nil {
+		return err
+	}
+	return outbox.DeleteUnsentLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email)
 }
 
 // PasswordChange holds a new password and the facts for the mail about it.
@@ -164,15 +170,13 @@ func changePassword(
 		tx.NewRaw("UPDATE users SET password_hash = ?, password_generation = password_generation + 1 WHERE id = ?",
 			change.Hash, user.ID),
 		tx.NewRaw("DELETE FROM sessions WHERE user_id = ?", user.ID),
-		tx.NewRaw("DELETE FROM password_resets WHERE user_id = ?", user.ID),
 	} {
 		if _, err := statement.Exec(ctx); err != nil {
 			return nil, err
 		}
 	}
 
-	// The secrets are deleted, so a mail in the queue would have an invalid link.
-	if err := outbox.DeleteUnsentLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
+	if err := revokePasswordReset(ctx, tx, user); err != nil {
 		return nil, err
 	}
 	if err := revokeEmailChange(ctx, tx, user); err != nil {

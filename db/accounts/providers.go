@@ -31,7 +31,7 @@ func (s *Providers) Required(ctx context.Context, accountID model.AccountID) (bo
 
 // ClientSecret returns the decrypted client secret of a provider.
 func (s *Providers) ClientSecret(provider *model.AccountProvider) (string, error) {
-	return keys.New(s.db).OpenProvider(provider.AccountID, provider.ClientSecret)
+	return keys.New(s.db).Open(keys.ClientSecret(provider.AccountID), provider.ClientSecret)
 }
 
 // ErrClientSecret is returned for a new provider without a client secret. A secret belongs to one
@@ -76,9 +76,11 @@ func (s *Providers) Set(
 
 		switch {
 		case change.Secret != nil:
-			if provider.ClientSecret, err = keys.New(s.db).SealProvider(ctx, tx, account.ID, *change.Secret); err != nil {
+			sealed, err := keys.New(s.db).Seal(ctx, tx, keys.ClientSecret(account.ID), *change.Secret)
+			if err != nil {
 				return err
 			}
+			provider.ClientSecret = sealed
 		case moved:
 			return ErrClientSecret
 		default:

@@ -92,7 +92,7 @@ func (s *SecondFactors) StartTOTP(
 			return err
 		}
 
-		sealed, err := keys.New(s.db).SealTOTP(ctx, tx, userID, secret)
+		sealed, err := keys.New(s.db).Seal(ctx, tx, keys.TOTPSecret(userID), string(secret))
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,8 @@ func (s *SecondFactors) TOTP(ctx context.Context, userID model.UserID, confirmed
 		return nil, db.OrNotFound(err)
 	}
 
-	return keys.New(s.db).OpenTOTP(userID, row.Secret)
+	secret, err := keys.New(s.db).Open(keys.TOTPSecret(userID), row.Secret)
+	return []byte(secret), err
 }
 
 // ConfirmTOTP puts an authenticator app in use after its first code, which was of the period step.

@@ -122,7 +122,7 @@ func hasRoom(ctx context.Context, tx *db.Tx, channel *model.AlertChannel) error 
 // seal encrypts the secrets that are set.
 func (s *Channels) seal(ctx context.Context, tx *db.Tx, channel *model.AlertChannel, secrets Secrets) (err error) {
 	if secrets.Address != nil {
-		channel.Address, err = s.keys.SealChannel(ctx, tx, keys.ChannelAddress, channel.ID, *secrets.Address)
+		channel.Address, err = s.keys.Seal(ctx, tx, keys.ChannelAddress(channel.ID), *secrets.Address)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *Channels) seal(ctx context.Context, tx *db.Tx, channel *model.AlertChan
 		}
 	}
 	if secrets.Signing != nil {
-		channel.Secret, err = s.keys.SealChannel(ctx, tx, keys.ChannelSecret, channel.ID, *secrets.Signing)
+		channel.Secret, err = s.keys.Seal(ctx, tx, keys.ChannelSecret(channel.ID), *secrets.Signing)
 	}
 	return err
 }
@@ -303,7 +303,7 @@ func (s *Channels) Email(channel *model.AlertChannel) string {
 	if channel.Kind != model.ChannelEmail {
 		return ""
 	}
-	address, err := s.keys.OpenChannel(keys.ChannelAddress, channel.ID, channel.Address)
+	address, err := s.keys.Open(keys.ChannelAddress(channel.ID), channel.Address)
 	if err != nil {
 		return ""
 	}

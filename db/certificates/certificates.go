@@ -4,7 +4,6 @@ package certificates
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
@@ -30,7 +29,7 @@ func (s *Store) Put(ctx context.Context, name string, value []byte) error {
 			return err
 		}
 
-		sealed, err := s.keys.SealCertificateFile(ctx, tx, name, value)
+		sealed, err := s.keys.Seal(ctx, tx, keys.CertificateFile(name), string(value))
 		if err != nil {
 			return err
 		}
@@ -48,9 +47,6 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, db.OrNotFound(err)
 	}
 
-	value, err := s.keys.OpenCertificateFile(name, sealed)
-	if err != nil {
-		return nil, fmt.Errorf("the file %s of the certificates cannot be decrypted: %w", name, err)
-	}
-	return value, nil
+	value, err := s.keys.Open(keys.CertificateFile(name), sealed)
+	return []byte(value), err
 }

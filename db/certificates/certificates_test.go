@@ -51,7 +51,7 @@ func TestOtherKey(t *testing.T) {
 		t.Cleanup(func() { other.Close() })
 		other.UseApplicationKey(model.ApplicationKey("another application key of 32 characters"))
 		if value, err := certificates.New(other).Get(t.Context(), "a"); err == nil || errors.Is(err, model.ErrNotFound) ||
-			!strings.Contains(err.Error(), "the file a of the certificates cannot be decrypted: it was not stored with this application key") {
+			!strings.Contains(err.Error(), "the file a of the certificates was not stored with this application key") {
 			t.Errorf("with another key: %q, %v", value, err)
 		}
 

@@ -117,10 +117,8 @@ func (s *Store) Start(
 		if err != nil {
 			return err
 		}
-		if token != "" {
-			if r.Token, err = s.keys.SealImportToken(ctx, tx, job.SiteID, token); err != nil {
-				return err
-			}
+		if r.Token, err = s.keys.Seal(ctx, tx, keys.ImportToken(job.SiteID), token); err != nil {
+			return err
 		}
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return err

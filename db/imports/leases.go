@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
@@ -99,9 +100,7 @@ func (s *Store) leased(ctx context.Context, r *row, lease string) (*Leased, erro
 		return nil, model.ErrNotFound
 	}
 
-	if len(r.Token) > 0 {
-		l.Token, _ = s.keys.OpenImportToken(job.SiteID, r.Token)
-	}
+	l.Token, _ = s.keys.Open(keys.ImportToken(job.SiteID), r.Token)
 	return l, nil
 }
 

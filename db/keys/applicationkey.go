@@ -2,9 +2,6 @@ package keys
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,16 +29,6 @@ const (
 	useVisitorIDs     = "visitor id"
 )
 
-// heldKey is an application key that this process holds.
-type heldKey struct {
-	key         model.ApplicationKey
-	fingerprint string
-	secrets     cipher.AEAD // webhook secrets
-	stored      cipher.AEAD // keys in keyHistory
-	totp        cipher.AEAD // secrets of authenticator apps
-	provider    cipher.AEAD // client secrets of accounts' providers
-}
-
 // keyHistory is an installation's record of earlier application keys.
 type keyHistory struct {
 	RotatedAt model.Instant `json:"rotatedAt,omitempty"` // time of the last rotation; 0: never
@@ -59,56 +46,7 @@ type storedKey struct {
 
 // keyRing holds the keys of this process: the current key, then a previous key. It is empty before
 // db.UseApplicationKey.
-type keyRing []*heldKey
-
-// keyRing derives what this process needs from each of its application keys.
-func (s *Store) keyRing() (keyRing, error) {
-	var ring keyRing
-	for _, key := range s.db.ApplicationKeys() {
-		held, err := holdKey(key)
-		if err != nil {
-			return nil, err
-		}
-
-		ring = append(ring, held)
-	}
-
-	return ring, nil
-}
-
-func holdKey(key model.ApplicationKey) (*heldKey, error) {
-	secrets, err := newAEAD(key.Derive(useWebhookSecrets))
-	if err != nil {
-		return nil, err
-	}
-
-	stored, err := newAEAD(key.Derive(useStoredKeys))
-	if err != nil {
-		return nil, err
-	}
-
-	totp, err := newAEAD(key.Derive(useTOTP))
-	if err != nil {
-		return nil, err
-	}
-
-	provider, err := newAEAD(key.Derive(useProviders))
-	if err != nil {
-		return nil, err
-	}
-
-	return &heldKey{
-		key: key, fingerprint: key.Fingerprint(), secrets: secrets, stored: stored, totp: totp, provider: provider,
-	}, nil
-}
-
-func newAEAD(key []byte) (cipher.AEAD, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCM(block)
-}
+type keyRing []model.ApplicationKey
 
 var (
 	errNoApplicationKey = errors.New("no application key is set")
@@ -165,7 +103,7 @@ func readKeys(ctx context.Context, from bun.IDB) (current string, history keyHis
 
 // held returns the key with this fingerprint. An empty fingerprint means the first key. It returns
 // ErrOtherKey if this process does not hold the key.
-func (r keyRing) held(fingerprint string) (*heldKey, error) {
+func (r keyRing) held(fingerprint string) (model.ApplicationKey, error) {
 	if len(r) == 0 {
 		return nil, errNoApplicationKey
 	}
@@ -173,9 +111,9 @@ func (r keyRing) held(fingerprint string) (*heldKey, error) {
 		return r[0], nil
 	}
 
-	for _, k := range r {
-		if k.fingerprint == fingerprint {
-			return k, nil
+	for _, key := range r {
+		if key.Fingerprint() == fingerprint {
+			return key, nil
 		}
 	}
 
@@ -185,7 +123,7 @@ func (r keyRing) held(fingerprint string) (*heldKey, error) {
 // sealingKey returns the key that the database uses now, for encryption in a transaction. On
 // PostgreSQL it locks the setting's row against RotateApplicationKey, so that no transaction
 // encrypts with a key that is replaced at the same time.
-func (s *Store) sealingKey(ctx context.Context, tx *db.Tx) (*heldKey, error) {
+func (s *Store) sealingKey(ctx context.Context, tx *db.Tx) (model.ApplicationKey, error) {
 	var fingerprints []string
 	q := tx.NewSelect().Table("settings").Column("value").Where("name = ?", settingFingerprint)
 
@@ -194,92 +132,56 @@ func (s *Store) sealingKey(ctx context.Context, tx *db.Tx) (*heldKey, error) {
 		return nil, err
 	}
 
-	ring, err := s.keyRing()
-	if err != nil {
-		return nil, err
-	}
-
-	return ring.held(strings.Join(fingerprints, ""))
+	return keyRing(s.db.ApplicationKeys()).held(strings.Join(fingerprints, ""))
 }
 
 // UserIDKey returns the key that hashes pseudonymous user ids. It survives a rotation of the
 // application key: otherwise a user's id would change, and a request to erase a user would miss
 // their older rows.
 func (s *Store) UserIDKey(ctx context.Context) ([]byte, error) {
-	ring, current, history, err := s.readRing(ctx)
+	current, history, err := readKeys(ctx, s.db.Read)
 	if err != nil {
 		return nil, err
 	}
-	return ring.keyInUse(current, history.UserIDs, useUserIDs)
+	return keyRing(s.db.ApplicationKeys()).keyInUse(current, history.UserIDs, useUserIDs)
 }
 
 // VisitorKey returns the key that, with the day's salt, derives the visitor ids of a day. A
 // rotation of the application key takes effect on the following UTC day, so that no visitor is
 // counted twice on the day of the rotation.
 func (s *Store) VisitorKey(ctx context.Context, day model.Day) ([]byte, error) {
-	ring, current, history, err := s.readRing(ctx)
+	current, history, err := readKeys(ctx, s.db.Read)
 	if err != nil {
 		return nil, err
 	}
 
+	var stored *storedKey
 	for i := range history.Visitors {
 		if day < history.Visitors[i].Until {
-			return ring.keyInUse(current, &history.Visitors[i], useVisitorIDs)
+			stored = &history.Visitors[i]
+			break
 		}
 	}
-
-	return ring.keyInUse(current, nil, useVisitorIDs)
-}
-
-// readRing returns the keys of this process, the fingerprint of the key that the database uses, and
-// the history.
-func (s *Store) readRing(ctx context.Context) (ring keyRing, current string, history keyHistory, err error) {
-	if ring, err = s.keyRing(); err != nil {
-		return nil, "", history, err
-	}
-	current, history, err = readKeys(ctx, s.db.Read)
-	return ring, current, history, err
+	return keyRing(s.db.ApplicationKeys()).keyInUse(current, stored, useVisitorIDs)
 }
 
 // keyInUse returns the stored derived key. Without a stored key it derives one from the current
 // application key.
 func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte, error) {
-	if stored == nil {
-		k, err := r.held(current)
-		if err != nil {
-			return nil, err
-		}
-
-		return k.key.Derive(use), nil
-	}
-
 	// A process that was not restarted yet holds the earlier key itself, and cannot decrypt with
 	// the new key.
-	if k, err := r.held(stored.Of); err == nil {
-		return k.key.Derive(use), nil
+	if stored != nil {
+		if key, err := r.held(stored.Of); err == nil {
+			return key.Derive(use), nil
+		}
 	}
 
-	k, err := r.held(current)
+	key, err := r.held(current)
 	if err != nil {
 		return nil, err
 	}
-
-	return open(k.stored, stored.Sealed, []byte(use))
-}
-
-// seal encrypts plain, bound to a context, and returns the nonce followed by the ciphertext.
-func seal(with cipher.AEAD, plain, context []byte) []byte {
-	nonce := make([]byte, with.NonceSize())
-	// rand.Read never fails.
-	rand.Read(nonce)
-	return with.Seal(nonce, nonce, plain, context)
-}
-
-// open decrypts what seal returned for the same context.
-func open(with cipher.AEAD, sealed, context []byte) ([]byte, error) {
-	size := with.NonceSize()
-	if len(sealed) < size {
-		return nil, errors.New("cut off")
+	if stored == nil {
+		return key.Derive(use), nil
 	}
-	return with.Open(nil, sealed[:size], sealed[size:], context)
+	return newAEAD(key, useStoredKeys).Open(nil, nil, stored.Sealed, []byte(use))
 }

@@ -231,5 +231,5 @@ func openSecret(t *testing.T, d *db.DB, siteID model.SiteID, column string) (str
 		t.Fatalf("%d siteIDs, %v", len(rows), err)
 	}
 
-	return keys.New(d).OpenSecret(siteID, rows[0])
+	return keys.New(d).Open(keys.WebhookSecret(siteID), rows[0])
 }

@@ -266,14 +266,6 @@ func (a *CaptchaAttack) LevelAt(at Instant) int {
 	return max(0, min(a.Level, a.Level-passed))
 }
 
-// Ends returns when the work is back at its base. The zero Instant: there was no attack.
-func (a *CaptchaAttack) Ends() Instant {
-	if a.Level == 0 {
-		return 0
-	}
-	return a.Seen.Add(time.Duration(a.Level) * AttackStep)
-}
-
 // Merge adds what a process saw. It reports whether a new attack began.
 func (a *CaptchaAttack) Merge(seen CaptchaAttack) (began bool) {
 	level := a.LevelAt(seen.Seen)

@@ -36,7 +36,7 @@ type AccountProvider struct {
 	AccountID    AccountID       `bun:",pk"`
 	Issuer       string          `bun:",notnull"`
 	ClientID     string          `bun:",notnull"`
-	ClientSecret []byte          `bun:",notnull"` // encrypted, see keys.SealProvider
+	ClientSecret []byte          `bun:",notnull"` // encrypted, see keys.ClientSecret
 	Domain       string          `bun:",notnull"` // of the addresses of its people, normalised
 	DomainToken  string          `bun:",notnull"` // what the domain's DNS record contains
 	VerifiedAt   Instant         `bun:",notnull"` // when the record was found; 0: never

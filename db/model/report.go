@@ -378,7 +378,7 @@ type SharedLink struct {
 	LastUsedAt   Instant      `bun:",nullzero"` // to the minute; 0 before the first use
 
 	HidesRevenue bool         `bun:",notnull"` // readers see neither revenue nor properties of events
-	SealedToken  []byte       `bun:",notnull"` // the token, see keys.SealLinkToken
+	SealedToken  []byte       `bun:",notnull"` // the token, see keys.LinkToken
 	Origins      List[string] `bun:",notnull"` // of pages that may frame the report, see ParseOrigins; sorted
 
 	Token string `bun:"-"` // for members who may create links; "" for others, and if it is not kept

@@ -32,7 +32,7 @@ const (
 type TOTPSecret struct {
 	UserID    UserID  `bun:",pk"`
 	Confirmed bool    `bun:",pk"`      // false: waits for its first code
-	Secret    []byte  `bun:",notnull"` // encrypted, see keys.SealTOTP
+	Secret    []byte  `bun:",notnull"` // encrypted, see keys.TOTPSecret
 	LastStep  int64   `bun:",notnull"` // the newest period with a used code; 0 before the first
 	CreatedAt Instant `bun:",notnull"`
 }

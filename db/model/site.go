@@ -234,13 +234,8 @@ func planOf(text string) string {
 }
 
 // UserIDKey hashes the pseudonymous user ids that sites' owners send. The stored ids do not link
-// across sites and cannot be computed without the application key.
+// across sites and cannot be computed without the application key, see keys.Store.UserIDKey.
 type UserIDKey []byte
-
-// NewUserIDKey derives the key from the application key.
-func NewUserIDKey(applicationKey ApplicationKey) UserIDKey {
-	return applicationKey.Derive("user id")
-}
 
 // Of returns the 16-byte hash that a visit of the site stores for a user id. The id must have the
 // form that IsUserID checks.

@@ -1,9 +1,6 @@
 package model
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // WebhookMessage is a message that the program sends to webhooks of sites and to alert channels of
 // the kind webhook. The table of docs/owner/webhooks.md and the webhooks of dataplane/openapi.json, with
@@ -75,19 +72,6 @@ var WebhookMessages = []WebhookMessage{
 		Fields:   slices.Concat(alertFields, []string{"figures"}),
 		Optional: slices.Concat(alertAbout, []string{"sitekey", "subject", "began_at", "ended_at", "change"}),
 	},
-}
-
-// BodyType returns the body's "type".
-func (m WebhookMessage) BodyType() string { return cmp.Or(m.Type, m.Kind) }
-
-// WebhookMessageOf returns the message of a delivery. ok is false for an unknown one.
-func WebhookMessageOf(kind, event string) (message WebhookMessage, ok bool) {
-	for _, m := range WebhookMessages {
-		if m.Kind == kind && (m.Event == event || m.Event == "") {
-			return m, true
-		}
-	}
-	return WebhookMessage{}, false
 }
 
 // DeliveryKinds returns the kinds of all deliveries, each once, in order.

@@ -112,39 +112,21 @@ type Number interface {
 		model.SharedLinkID | model.SiteID | model.SitekeyID | model.UserID
 }
 
+// numberKinds are the kinds of rows by the zero number of their type.
+var numberKinds = map[any]Kind{
+	model.AccountID(0): Account, model.UserID(0): User, model.InvitationID(0): Invitation, model.APITokenID(0): APIToken,
+	model.SiteID(0): Site, model.SitekeyID(0): Sitekey, model.ErasureID(0): Erasure,
+	model.AnnotationID(0): Annotation, model.SegmentID(0): Segment, model.FunnelID(0): Funnel,
+	model.SharedLinkID(0): SharedLink, model.PasskeyID(0): Passkey, model.ImportID(0): Import, model.ImportJobID(0): ImportJob,
+}
+
 // KindOf returns the kind of the rows with numbers of a type.
 func KindOf[ID Number]() Kind {
-	var id ID
-	switch any(id).(type) {
-	case model.AccountID:
-		return Account
-	case model.AnnotationID:
-		return Annotation
-	case model.APITokenID:
-		return APIToken
-	case model.ErasureID:
-		return Erasure
-	case model.FunnelID:
-		return Funnel
-	case model.ImportID:
-		return Import
-	case model.ImportJobID:
-		return ImportJob
-	case model.InvitationID:
-		return Invitation
-	case model.PasskeyID:
-		return Passkey
-	case model.SegmentID:
-		return Segment
-	case model.SharedLinkID:
-		return SharedLink
-	case model.SiteID:
-		return Site
-	case model.SitekeyID:
-		return Sitekey
-	default:
-		return User
+	kind, ok := numberKinds[ID(0)]
+	if !ok {
+		panic(fmt.Sprintf("nodeid: %T has no kind", ID(0)))
 	}
+	return kind
 }
 
 // IDs encodes and decodes the ids that GraphQL, the export and webhook calls use for a row. An

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 )
@@ -319,10 +320,10 @@ func (s *Store) readWebhook(ctx context.Context, tx *db.CellTx, c *Leased, now m
 	}
 
 	c.SiteKey, c.URL = site.SiteKey, site.WebhookURL(c.Webhook())
-	c.Secret, c.Fault = s.keys.OpenSecret(site.ID, site.ConversionWebhookSecret)
+	c.Secret, c.Fault = s.keys.Open(keys.WebhookSecret(site.ID), site.ConversionWebhookSecret)
 
 	if now < site.OldWebhookSecretUntil && c.Fault == nil {
-		c.OldSecret, c.Fault = s.keys.OpenSecret(site.ID, site.OldWebhookSecret)
+		c.OldSecret, c.Fault = s.keys.Open(keys.WebhookSecret(site.ID), site.OldWebhookSecret)
 	}
 
 	// A secret that cannot be opened is not an error here: the attempt counts, so that the delivery

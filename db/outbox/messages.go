@@ -84,9 +84,9 @@ func (f *channelSource) prepare(ctx context.Context, c *Leased, _ []int64, now m
 		return true, nil // a user's own channel follows the user's address
 	}
 
-	c.URL, c.Fault = f.store.keys.OpenChannel(keys.ChannelAddress, f.owner, c.Channel.Address)
+	c.URL, c.Fault = f.store.keys.Open(keys.ChannelAddress(f.owner), c.Channel.Address)
 	if c.Fault == nil {
-		c.Secret, c.Fault = f.store.keys.OpenChannel(keys.ChannelSecret, f.owner, c.Channel.Secret)
+		c.Secret, c.Fault = f.store.keys.Open(keys.ChannelSecret(f.owner), c.Channel.Secret)
 	}
 	if c.Fault != nil {
 		// The attempt must not end as one without an address.

@@ -49,3 +49,16 @@ var (
 	PackColumns = packColumns
 	Unpack      = unpack
 )
+
+// Size returns what a request reads of finished days.
+func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
+	in, err := s.ofSite(ctx, r.SiteID)
+	if err != nil {
+		return Size{}, err
+	}
+	p, err := in.readLedger(ctx, &r)
+	if err != nil {
+		return Size{}, err
+	}
+	return p.size, nil
+}

@@ -120,19 +120,6 @@ type Size struct {
 	Events    int64
 }
 
-// Size returns what a request reads of finished days.
-func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
-	in, err := s.ofSite(ctx, r.SiteID)
-	if err != nil {
-		return Size{}, err
-	}
-	p, err := in.readLedger(ctx, &r)
-	if err != nil {
-		return Size{}, err
-	}
-	return p.size, nil
-}
-
 // DayPageviews returns how many page views the report of a finished day counts; 0 if it is not
 // built.
 func (s *Store) DayPageviews(ctx context.Context, siteID model.SiteID, day model.Day) (int64, error) {

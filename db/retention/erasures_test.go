@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	erasureKey = []byte(dbtest.ApplicationKey)
+	erasureKey = model.UserIDKey(model.ApplicationKey(dbtest.ApplicationKey).Derive("user id"))
 	subjectID  = strings.Repeat("0a", 32)
 	anotherID  = strings.Repeat("0b", 32)
 	erasedAt   = model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -120,7 +120,7 @@ func erasableSite(t *testing.T, d *db.DB, domain string) *model.Site {
 // of purchases stay.
 func TestEraseUser(t *testing.T) {
 	t.Parallel()
-	key := model.NewUserIDKey(erasureKey)
+	key := erasureKey
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := erasableSite(t, d, "shop.example"), erasableSite(t, d, "other.example")
 		subject := key.Of(site.ID, subjectID)
@@ -212,7 +212,7 @@ func TestEraseAmongManyDeliveries(t *testing.T) {
 	const others = 2*retention.ErasureBodies + 1
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
-		subject := model.NewUserIDKey(erasureKey).Of(site.ID, subjectID)
+		subject := erasureKey.Of(site.ID, subjectID)
 		p := &people{t: t, d: d}
 
 		from := erasedAt.Day().Start()
@@ -279,7 +279,7 @@ func TestEraseDuringHit(t *testing.T) {
 					changes.Continued = []model.Visit{visit}
 				} else {
 					visit = model.Visit{SiteID: site.ID, N: 1, Visitor: visitor.Visitor, StartedAt: at, LastPageviewAt: at, Pageviews: 1,
-						Channel: "direct", UserID: model.NewUserIDKey(erasureKey).Of(site.ID, subjectID)}
+						Channel: "direct", UserID: erasureKey.Of(site.ID, subjectID)}
 
 					changes.NewVisits = []model.Visit{visit}
 				}

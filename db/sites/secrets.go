@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -16,15 +17,9 @@ import (
 // that an owner's servers change to the new one without a gap. There is at most one old secret: the
 // next rotation replaces it. The data plane compares its expiry with the time of each call.
 
-// SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
-// which its owner recognises it. It revokes the previous secret and an older one.
-func (s *Sites) SetServerSecret(ctx context.Context, accountID model.AccountID, siteID model.SiteID, hash []byte, hint string) error {
-	_, err := s.ReplaceServerSecret(ctx, accountID, siteID, hash, hint, 0)
-	return err
-}
-
-// ReplaceServerSecret is SetServerSecret, and returns the changed site. The previous secret remains
-// valid until the time oldUntil; 0 revokes it at once. An older one is revoked.
+// ReplaceServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
+// which its owner recognises it, and returns the changed site. The previous secret remains valid
+// until the time oldUntil; 0 revokes it at once. An older one is revoked.
 func (s *Sites) ReplaceServerSecret(
 	ctx context.Context, accountID model.AccountID, siteID model.SiteID, hash []byte, hint string, oldUntil model.Instant,
 ) (changed *model.Site, err error) {
@@ -50,7 +45,8 @@ func (s *Sites) ReplaceServerSecret(
 // RevokeServerSecret deletes the server secret and the old one. No server can send events until a
 // new one is set.
 func (s *Sites) RevokeServerSecret(ctx context.Context, accountID model.AccountID, siteID model.SiteID) error {
-	return s.SetServerSecret(ctx, accountID, siteID, nil, "")
+	_, err := s.ReplaceServerSecret(ctx, accountID, siteID, nil, "", 0)
+	return err
 }
 
 // RevokeOldServerSecret deletes the old server secret, if there is one.
@@ -162,7 +158,7 @@ func (s *Sites) replaceWebhookSecret(
 	ctx context.Context, tx *db.Tx, site *model.Site, secret string, now model.Instant,
 ) error {
 	// A secret that cannot be opened cannot sign, so it is replaced without an overlap.
-	previous, _ := s.keys.OpenSecret(site.ID, site.ConversionWebhookSecret)
+	previous, _ := s.keys.Open(keys.WebhookSecret(site.ID), site.ConversionWebhookSecret)
 
 	switch {
 	case secret == previous:
@@ -173,7 +169,7 @@ func (s *Sites) replaceWebhookSecret(
 		site.OldWebhookSecret, site.OldWebhookSecretUntil = site.ConversionWebhookSecret, now.Add(model.WebhookOverlap)
 	}
 
-	sealed, err := s.keys.SealSecret(ctx, tx, site.ID, secret)
+	sealed, err := s.keys.Seal(ctx, tx, keys.WebhookSecret(site.ID), secret)
 	site.ConversionWebhookSecret = sealed
 
 	return err

@@ -33,7 +33,8 @@ func TestExpiredSecretsAreDeleted(t *testing.T) {
 		check(err)
 		_, _, err = store.Sitekeys.RotateSitekeySecret(ctx, site.AccountID, key.ID, until(2))
 		check(err)
-		check(store.Sites.SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken("old"), "old"))
+		_, err = store.Sites.ReplaceServerSecret(ctx, site.AccountID, site.ID, model.HashToken("old"), "old", 0)
+		check(err)
 		_, err = store.Sites.ReplaceServerSecret(ctx, site.AccountID, site.ID, model.HashToken("new"), "new", until(3))
 		check(err)
 

@@ -29,6 +29,8 @@ func rulesOf(t *testing.T, d *db.DB, site *model.Site) *model.SiteRules {
 // siteChanges makes every change that an owner can make, with allowed values, and returns the
 // errors.
 func siteChanges(ctx context.Context, d *db.DB, accountID model.AccountID, siteID model.SiteID) map[string]error {
+	_, replaced := sites.New(d).Sites.ReplaceServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s", 0)
+
 	return map[string]error{
 		"AddSiteDomain":      sites.New(d).Sites.AddSiteDomain(ctx, accountID, siteID, "shop.example"),
 		"RemoveSiteDomain":   sites.New(d).Sites.RemoveSiteDomain(ctx, accountID, siteID, "other.example"),
@@ -41,7 +43,7 @@ func siteChanges(ctx context.Context, d *db.DB, accountID model.AccountID, siteI
 			ExtraDomains: &[]string{"shop.example"}, RegisteredEvents: &[]string{"sign-up"}, KeyEvents: &[]string{"refund", "purchase"},
 		}),
 		"UpdateSite":            sites.New(d).Sites.UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{Name: new("N")}),
-		"SetServerSecret":       sites.New(d).Sites.SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
+		"ReplaceServerSecret":   replaced,
 		"RevokeOldServerSecret": sites.New(d).Sites.RevokeOldServerSecret(ctx, accountID, siteID),
 		"SetWebhookSecret":      sites.New(d).Sites.SetWebhookSecret(ctx, accountID, siteID, nil, model.ChangedBy{}),
 		"SetConversionWebhook": sites.New(d).Sites.SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1",
@@ -307,7 +309,8 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 		}
 
 		for _, secret := range []string{"one", "two"} {
-			testkit.NoError(t, sites.New(d).Sites.SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken(secret), secret))
+			_, err := sites.New(d).Sites.ReplaceServerSecret(ctx, site.AccountID, site.ID, model.HashToken(secret), secret, 0)
+			testkit.NoError(t, err)
 		}
 
 		if known("one") || !known("two") || rulesOf(t, d, site).ServerSecretHint != "two" {

@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -36,7 +37,7 @@ func (s *Objects) CreateSharedLink(
 			return err
 		}
 
-		sealed, err := s.keys.SealLinkToken(ctx, tx, link.SiteID, link.Token)
+		sealed, err := s.keys.Seal(ctx, tx, keys.LinkToken(link.SiteID), link.Token)
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (s *Objects) SharedLink(ctx context.Context, accountID model.AccountID, id 
 // LinkToken returns the token of a link for a member who may create links; "" for a link with a
 // token that was stored with a lost application key.
 func (s *Objects) LinkToken(link *model.SharedLink) string {
-	token, err := s.keys.OpenLinkToken(link.SiteID, link.SealedToken)
+	token, err := s.keys.Open(keys.LinkToken(link.SiteID), link.SealedToken)
 	if err != nil || !bytes.Equal(model.HashToken(token), link.TokenHash) {
 		return ""
 	}

@@ -110,7 +110,7 @@ func (r *Request) cost(ctx context.Context) int {
 
 // take charges points if the caller's minute has room for a cost. r.mu must be held.
 func (r *Request) take(caller auth.Caller, room, points int) error {
-	b := r.limits.rate.take(accountKey(caller), room, points, r.now)
+	b := r.limits.rate.take(AccountKey(caller), room, points, r.now)
 	if r.budget != nil {
 		b.cost += r.budget.cost
 	}
@@ -129,7 +129,7 @@ func (r *Request) ChargeWork(caller auth.Caller, cost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	b := r.limits.rate.spend(accountKey(caller), cost, r.now)
+	b := r.limits.rate.spend(AccountKey(caller), cost, r.now)
 	b.cost += r.budget.cost
 	r.budget = &b
 }
@@ -141,7 +141,7 @@ const maxHeld = 128 << 20
 // Hold counts the memory of a report until ctx, the context of the request, ends. It reports
 // whether the caller has room for it.
 func (r *Request) Hold(ctx context.Context, caller auth.Caller, bytes int64) bool {
-	l, key := r.limits, accountKey(caller)
+	l, key := r.limits, AccountKey(caller)
 	l.heldLock.Lock()
 	defer l.heldLock.Unlock()
 
@@ -203,11 +203,11 @@ func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
 		"The schema was read too often from this network without signing in.")
 }
 
-// accountKey is the caller's account as the key of its counters and queues. All shared links of an
-// account have one key together, and all its guests who belong to no other account another one,
+// AccountKey returns the caller's account as the key of its counters and queues. All shared links of
+// an account have one key together, and all its guests who belong to no other account another one,
 // apart from the account's own: so they cannot use up the budget of the account, and an account
 // cannot multiply its budget with links or guests.
-func accountKey(caller auth.Caller) string {
+func AccountKey(caller auth.Caller) string {
 	if caller.Shared != nil {
 		return "links " + strconv.FormatInt(int64(caller.Shared.Site.AccountID), 10)
 	}
@@ -216,9 +216,6 @@ func accountKey(caller auth.Caller) string {
 	}
 	return strconv.FormatInt(int64(caller.User.AccountID), 10)
 }
-
-// AccountKey returns the caller's account as the key of a fair queue, or that of its shared links.
-func AccountKey(caller auth.Caller) string { return accountKey(caller) }
 
 // TakeTurn admits the request, waits for a mutation's turn, and returns the function that ends it.
 // A mutation that is open to every caller waits for the turn of its client network, and any other
@@ -260,7 +257,7 @@ func (r *Request) takeAccountTurn(ctx context.Context) (end func(), err error) {
 		return nil, err
 	}
 
-	return r.limits.mutations.Take(ctx, accountKey(caller))
+	return r.limits.mutations.Take(ctx, AccountKey(caller))
 }
 
 // TakeQueryTurn waits for the turn of a query, and returns the function that ends it. The caller
@@ -282,7 +279,7 @@ func (r *Request) TakeMessageTurn(ctx context.Context, caller auth.Caller) (end 
 }
 
 func (r *Request) takeTurn(ctx context.Context, queue *turns.Queue, caller auth.Caller) (end func(), err error) {
-	end, err = queue.Take(ctx, accountKey(caller))
+	end, err = queue.Take(ctx, AccountKey(caller))
 	if errors.Is(err, turns.ErrBusy) {
 		r.setRetryAfter(time.Second)
 	}

@@ -11,8 +11,8 @@ import (
 func TestOneStatementForAList(t *testing.T) {
 	for _, n := range []int{1, 50} {
 		statements := 0
-		l := &Set{}
-		loader := newLoader(l, func(_ context.Context, ids []model.SiteID) (map[model.SiteID]int64, error) {
+		l := &Set{made: make(map[field]any)}
+		loader := loader(l, field{"usage", nil}, &l.sites, func(_ context.Context, ids []model.SiteID) (map[model.SiteID]int64, error) {
 			statements++
 			if n := len(slices.Compact(slices.Sorted(slices.Values(ids)))); n != len(ids) {
 				t.Errorf("%d ids, %d of them different", len(ids), n)

@@ -19,7 +19,7 @@ func (r *accountResolver) AlertChannels(ctx context.Context, obj *model.Account)
 	if caller, err := callerIn(ctx, obj.ID); err != nil || caller == nil || caller.IsRestricted() {
 		return []*model.AlertChannel{}, err
 	}
-	channels, err := requestOf(ctx).loaders().AccountChannels.Of(ctx, obj.ID)
+	channels, err := requestOf(ctx).loaders().AccountChannels().Of(ctx, obj.ID)
 	return orEmpty(channels), err
 }
 
@@ -29,7 +29,7 @@ func (r *siteResolver) AlertChannels(ctx context.Context, obj *model.Site) ([]*m
 	if isForGuest(ctx, obj) {
 		return []*model.AlertChannel{}, nil
 	}
-	channels, err := requestOf(ctx).loaders().SiteChannels.Of(ctx, obj.ID)
+	channels, err := requestOf(ctx).loaders().SiteChannels().Of(ctx, obj.ID)
 	return orEmpty(channels), err
 }
 
@@ -47,7 +47,7 @@ func (r *alertChannelResolver) Site(ctx context.Context, obj *model.AlertChannel
 	if obj.SiteID == 0 {
 		return nil, nil
 	}
-	return requestOf(ctx).loaders().Sites.Of(ctx, obj.SiteID)
+	return requestOf(ctx).loaders().Sites().Of(ctx, obj.SiteID)
 }
 
 func (r *alertChannelResolver) Target(_ context.Context, obj *model.AlertChannel) (string, error) {
@@ -116,7 +116,7 @@ func (r *alertMessageResolver) Title(_ context.Context, obj *model.AlertMessage)
 }
 
 func (r *alertMessageResolver) Attempts(ctx context.Context, obj *model.AlertMessage) ([]*model.DeliveryAttempt, error) {
-	return requestOf(ctx).loaders().AlertAttempts.Of(ctx, obj.ID)
+	return requestOf(ctx).loaders().AlertAttempts().Of(ctx, obj.ID)
 }
 
 func (r *alertMessageResolver) NextAttemptAt(_ context.Context, obj *model.AlertMessage) (*model.Instant, error) {

@@ -57,7 +57,7 @@ func (r *siteResolver) Annotations(
 func (r *annotationConnectionResolver) TotalCount(
 	ctx context.Context, obj *generated.AnnotationConnection,
 ) (int, error) {
-	return requestOf(ctx).loaders().Annotated.Of(ctx, obj.SiteID)
+	return requestOf(ctx).loaders().AnnotationCounts().Of(ctx, obj.SiteID)
 }
 
 func (r *mutationResolver) CreateAnnotation(

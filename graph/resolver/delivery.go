@@ -89,7 +89,7 @@ func (r *deliveryResolver) MessageID(ctx context.Context, obj *model.Delivery) (
 }
 
 func (r *deliveryResolver) Site(ctx context.Context, obj *model.Delivery) (*model.Site, error) {
-	return requestOf(ctx).loaders().Sites.Of(ctx, obj.SiteID)
+	return requestOf(ctx).loaders().Sites().Of(ctx, obj.SiteID)
 }
 
 func (r *deliveryResolver) URL(ctx context.Context, obj *model.Delivery) (*string, error) {
@@ -151,11 +151,11 @@ func (r *deliveryResolver) dailyPart(ctx context.Context, obj *model.Delivery) (
 }
 
 func (r *deliveryResolver) storedBody(ctx context.Context, obj *model.Delivery) (string, error) {
-	return requestOf(ctx).loaders().Bodies.Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
+	return requestOf(ctx).loaders().Bodies().Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 }
 
 func (r *deliveryResolver) Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error) {
-	attempts, err := requestOf(ctx).loaders().Attempts.Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
+	attempts, err := requestOf(ctx).loaders().Attempts().Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 	return orEmpty(attempts), err
 }
 

@@ -13,12 +13,12 @@ import (
 // Imports of other services' figures, and the jobs that import them.
 
 func (r *siteResolver) Imports(ctx context.Context, obj *model.Site) ([]*model.ReportImport, error) {
-	list, err := requestOf(ctx).loaders().Imports.Of(ctx, obj.ID)
+	list, err := requestOf(ctx).loaders().Imports().Of(ctx, obj.ID)
 	return orEmpty(list), err
 }
 
 func (r *siteResolver) ImportJobs(ctx context.Context, obj *model.Site) ([]*model.ImportJob, error) {
-	list, err := requestOf(ctx).loaders().ImportJobs.Of(ctx, obj.ID)
+	list, err := requestOf(ctx).loaders().ImportJobs().Of(ctx, obj.ID)
 	return orEmpty(list), err
 }
 

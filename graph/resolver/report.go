@@ -77,7 +77,7 @@ func (r *sharedSiteResolver) Report(
 ) (*generated.Report, error) {
 	rules := readerRules{least: obj.View.Site.SmallGroup, withoutRevenue: obj.View.Link.HidesRevenue}
 	if id := obj.View.Link.SegmentID; id != 0 {
-		segment, err := requestOf(ctx).loaders().LinkSegments.Of(ctx, id)
+		segment, err := requestOf(ctx).loaders().LinkSegments().Of(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -343,7 +343,7 @@ func shiftOf(days period.Period, compare *generated.ReportComparison) (*period.S
 
 // keyEvents returns the names of the site's key events.
 func (r *Resolver) keyEvents(ctx context.Context, siteID model.SiteID) (map[string]bool, error) {
-	rules, err := requestOf(ctx).loaders().Rules.Of(ctx, siteID)
+	rules, err := requestOf(ctx).loaders().Rules().Of(ctx, siteID)
 	if err != nil {
 		return nil, err
 	}

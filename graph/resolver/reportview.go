@@ -74,7 +74,7 @@ func (r *Resolver) reportView(ctx context.Context, site *model.Site) (*generated
 // last imported day, or today, which has the first hits or nothing.
 func (r *Resolver) firstView(ctx context.Context, site *model.Site, today model.Day) (period.Preset, error) {
 	loaders := requestOf(ctx).loaders()
-	imports, err := loaders.Imports.Of(ctx, site.ID)
+	imports, err := loaders.Imports().Of(ctx, site.ID)
 	if err != nil || len(imports) == 0 {
 		return period.Today, err
 	}
@@ -87,7 +87,7 @@ func (r *Resolver) firstView(ctx context.Context, site *model.Site, today model.
 		return period.Last28Days, nil
 	}
 
-	hit, err := loaders.LastHits.Of(ctx, site.ID)
+	hit, err := loaders.LastHits().Of(ctx, site.ID)
 	switch {
 	case err != nil || hit != 0:
 		return period.Today, err

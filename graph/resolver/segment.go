@@ -10,12 +10,12 @@ import (
 // Saved filters and saved funnels of a site.
 
 func (r *siteResolver) Segments(ctx context.Context, obj *model.Site) ([]*model.Segment, error) {
-	segments, err := requestOf(ctx).loaders().Segments.Of(ctx, obj.ID)
+	segments, err := requestOf(ctx).loaders().Segments().Of(ctx, obj.ID)
 	return orEmpty(segments), err
 }
 
 func (r *siteResolver) Funnels(ctx context.Context, obj *model.Site) ([]*model.Funnel, error) {
-	funnels, err := requestOf(ctx).loaders().Funnels.Of(ctx, obj.ID)
+	funnels, err := requestOf(ctx).loaders().Funnels().Of(ctx, obj.ID)
 	return orEmpty(funnels), err
 }
 

@@ -39,7 +39,7 @@ func (r *queryResolver) SharedSite(ctx context.Context) (*generated.SharedSite, 
 }
 
 func (r *siteResolver) SharedLinks(ctx context.Context, obj *model.Site) ([]*model.SharedLink, error) {
-	links, err := requestOf(ctx).loaders().SharedLinks.Of(ctx, obj.ID)
+	links, err := requestOf(ctx).loaders().SharedLinks().Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (r *sharedLinkResolver) Segment(ctx context.Context, obj *model.SharedLink)
 	if obj.SegmentID == 0 {
 		return nil, nil
 	}
-	return requestOf(ctx).loaders().LinkSegments.Of(ctx, obj.SegmentID)
+	return requestOf(ctx).loaders().LinkSegments().Of(ctx, obj.SegmentID)
 }
 
 // CreateSharedLink stores a link with a new token. All mistakes in the input are reported.

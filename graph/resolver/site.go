@@ -168,7 +168,7 @@ func (r *siteResolver) ExcludedAddresses(ctx context.Context, obj *model.Site) (
 
 // rules loads the lists of a site, which are empty together with an error.
 func (r *siteResolver) rules(ctx context.Context, site *model.Site) (*model.SiteRules, error) {
-	rules, err := requestOf(ctx).loaders().Rules.Of(ctx, site.ID)
+	rules, err := requestOf(ctx).loaders().Rules().Of(ctx, site.ID)
 	if rules == nil {
 		rules = &model.SiteRules{}
 	}
@@ -220,7 +220,7 @@ func (r *siteResolver) OldWebhookSecretValidUntil(ctx context.Context, obj *mode
 }
 
 func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
-	at, err := requestOf(ctx).loaders().LastHits.Of(ctx, obj.ID)
+	at, err := requestOf(ctx).loaders().LastHits().Of(ctx, obj.ID)
 	return &at, err
 }
 
@@ -236,7 +236,7 @@ func (r *siteResolver) Usage(ctx context.Context, obj *model.Site) (*generated.U
 // siteUsage returns what a site has used of its quota in the month of the request.
 func siteUsage(ctx context.Context, site *model.Site) (*generated.Usage, error) {
 	request := requestOf(ctx)
-	used, err := request.loaders().Usage.Of(ctx, site.ID)
+	used, err := request.loaders().Usage().Of(ctx, site.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (r *siteResolver) UsageByDay(ctx context.Context, obj *model.Site, days int
 
 	list := []*generated.DailyUsage{}
 	if counted == today-1 {
-		rest, err := request.loaders().Usage.Of(ctx, obj.ID)
+		rest, err := request.loaders().Usage().Of(ctx, obj.ID)
 		if err != nil {
 			return nil, err
 		}

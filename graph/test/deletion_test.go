@@ -403,7 +403,7 @@ func TestDeleteUserData(t *testing.T) {
 		at := model.At(start) - 1
 		for i, subject := range []string{userID, strings.Repeat("0b", 32)} {
 			err := dbtest.Exec(a.db, "INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (1, ?, ?, 1, ?, ?, 1, 1, ?)",
-				model.FirstTimeID(at)+int64(i), at.Day(), at, at, model.NewUserIDKey([]byte(dbtest.ApplicationKey)).Of(1, subject))
+				model.FirstTimeID(at)+int64(i), at.Day(), at, at, model.UserIDKey(model.ApplicationKey(dbtest.ApplicationKey).Derive("user id")).Of(1, subject))
 			if err == nil {
 				err = dbtest.Exec(a.db, "INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, ?, ?, 1, 0, false, '/')",
 					at, i, model.FirstTimeID(at)+int64(i))

@@ -3,20 +3,84 @@ package graph_test
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
-
-	graphschema "github.com/tallygate/tallygate/graph/schema"
 )
 
 // checkedOn is the day for which the schema is checked: no deprecated field may be past its
 // removal. Set it to the day of a release, so that the fields that the release can remove are
 // found.
 var checkedOn = time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+
+// deprecationMonths is how long a deprecated field works at least.
+const deprecationMonths = 12
+
+// deprecation is the reason of a directive @deprecated.
+type deprecation struct {
+	replacement string // a name of the schema, such as "Site.name" or "updateSite"
+	since       time.Time
+	removal     time.Time // the earliest day
+}
+
+// deprecationForm is the one form of a reason.
+var deprecationForm = regexp.MustCompile(
+	"^Use `([A-Za-z][A-Za-z0-9.]*)`\\. Deprecated on (\\d{4}-\\d\\d-\\d\\d), removed on (\\d{4}-\\d\\d-\\d\\d) at the earliest\\.$")
+
+// parseDeprecation reads a reason. It fails for a text of another form, for days that do not exist,
+// and for a removal within deprecationMonths.
+func parseDeprecation(reason string) (deprecation, error) {
+	parts := deprecationForm.FindStringSubmatch(reason)
+	if parts == nil {
+		return deprecation{}, fmt.Errorf("%q does not have the form %q", reason,
+			"Use `NAME`. Deprecated on YYYY-MM-DD, removed on YYYY-MM-DD at the earliest.")
+	}
+
+	d := deprecation{replacement: parts[1]}
+	for i, day := range []*time.Time{&d.since, &d.removal} {
+		var err error
+		if *day, err = time.Parse(time.DateOnly, parts[i+2]); err != nil {
+			return deprecation{}, err
+		}
+	}
+	if earliest := d.since.AddDate(0, deprecationMonths, 0); d.removal.Before(earliest) {
+		return deprecation{}, fmt.Errorf("%q: the removal is before %s", reason, earliest.Format(time.DateOnly))
+	}
+
+	return d, nil
+}
+
+// TestParseDeprecation reads reasons, and refuses other forms.
+func TestParseDeprecation(t *testing.T) {
+	t.Parallel()
+	got, err := parseDeprecation("Use `Site.title`. Deprecated on 2026-11-27, removed on 2027-11-27 at the earliest.")
+	want := deprecation{
+		replacement: "Site.title", since: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC), removal: time.Date(2027, 11, 27, 0, 0, 0, 0, time.UTC),
+	}
+	if got != want || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+
+	for _, reason := range []string{
+		"", "No longer supported", "Use `title`.",
+		"Use title. Deprecated on 2026-11-27, removed on 2027-11-27 at the earliest.",
+		"Use ``. Deprecated on 2026-11-27, removed on 2027-11-27 at the earliest.",
+		"Use `title`. Deprecated on 2026-11-27, removed on 2027-11-26 at the earliest.",
+		"Use `title`. Deprecated on 2026-11-27, removed on 2026-11-27 at the earliest.",
+		"Use `title`. Deprecated on 2026-11-31, removed on 2028-11-27 at the earliest.",
+		"Use `title`. Deprecated on 2026-11-27, removed on 2027-13-27 at the earliest.",
+		"Use `title`. Deprecated on 2026-11-27, removed on 2027-11-27 at the earliest. Sorry.",
+		"Use `title`.\nDeprecated on 2026-11-27, removed on 2027-11-27 at the earliest.",
+	} {
+		if got, err := parseDeprecation(reason); err == nil {
+			t.Errorf("%q is accepted as %+v", reason, got)
+		}
+	}
+}
 
 // TestDeprecations checks the rule of docs/owner/graphql.md for the schema.
 func TestDeprecations(t *testing.T) {
@@ -37,16 +101,16 @@ func wrongDeprecations(schema *ast.Schema, changelog string, today time.Time) (w
 		}
 
 		reason, _ := directive.ArgumentMap(nil)["reason"].(string)
-		deprecation, err := graphschema.ParseDeprecation(reason)
+		found, err := parseDeprecation(reason)
 		switch {
 		case err != nil:
 			wrong = append(wrong, fmt.Sprintf("%s: %v", name, err))
-		case !today.Before(deprecation.Removal):
-			wrong = append(wrong, fmt.Sprintf("%s is past its removal on %s", name, deprecation.Removal.Format(time.DateOnly)))
-		case deprecation.Since.After(today):
+		case !today.Before(found.removal):
+			wrong = append(wrong, fmt.Sprintf("%s is past its removal on %s", name, found.removal.Format(time.DateOnly)))
+		case found.since.After(today):
 			wrong = append(wrong, fmt.Sprintf("%s is deprecated on a later day", name))
-		case !has(schema, deprecation.Replacement):
-			wrong = append(wrong, fmt.Sprintf("%s: the replacement %s does not exist", name, deprecation.Replacement))
+		case !has(schema, found.replacement):
+			wrong = append(wrong, fmt.Sprintf("%s: the replacement %s does not exist", name, found.replacement))
 		case !strings.Contains(changelog, "`"+name+"`"):
 			wrong = append(wrong, fmt.Sprintf("CHANGELOG.md does not name `%s`", name))
 		}

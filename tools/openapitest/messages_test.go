@@ -1,6 +1,7 @@
 package openapitest_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
@@ -42,7 +43,7 @@ func TestWebhookDocuments(t *testing.T) {
 			event = "the day"
 		}
 		want = append(want, strings.Join([]string{
-			m.Name, "`" + m.BodyType() + "`", event, "`" + m.Webhook + "`", quoted(m.Fields), quoted(m.Optional),
+			m.Name, "`" + cmp.Or(m.Type, m.Kind) + "`", event, "`" + m.Webhook + "`", quoted(m.Fields), quoted(m.Optional),
 		}, " | "))
 	}
 	if rows := tableRows(string(page), "| message |"); !slices.Equal(rows, want) {
@@ -64,7 +65,7 @@ func TestWebhookDocuments(t *testing.T) {
 			event = map[string]string{"": model.TestEvent, model.DeliveryDailyExport: model.TestExportEvent}[fields.Webhook]
 		}
 		openapitest.Webhook(t, kind, event, match[1])
-		message, _ := model.WebhookMessageOf(kind, event)
+		message, _ := openapitest.MessageOf(kind, event)
 		examples[message.Name]++
 	}
 	for _, m := range model.WebhookMessages {
@@ -105,8 +106,8 @@ func TestTestMessages(t *testing.T) {
 	openapitest.Webhook(t, model.DeliveryTest, model.TestExportEvent, model.TestWebhookBody(model.DeliveryDailyExport, site, at))
 }
 
-// TestWebhookMessageOf finds the message of each delivery.
-func TestWebhookMessageOf(t *testing.T) {
+// TestMessageOf finds the message of each delivery.
+func TestMessageOf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ kind, event, want string }{
 		{"conversion", "purchase", "purchase"}, {"conversion", "refund", "refund"}, {"conversion", "signup", "key event"},
@@ -114,7 +115,7 @@ func TestWebhookMessageOf(t *testing.T) {
 		{"alert", "test", "test of a channel"}, {"alert", "weekly", "weekly summary"}, {"alert", "monthly", "monthly summary"},
 		{"alert", "traffic_drop", "alert"}, {"test", "other", ""}, {"notice", "", ""},
 	} {
-		if got, ok := model.WebhookMessageOf(test.kind, test.event); got.Name != test.want || ok != (test.want != "") {
+		if got, ok := openapitest.MessageOf(test.kind, test.event); got.Name != test.want || ok != (test.want != "") {
 			t.Errorf("%s %s is %q, %v; want %q", test.kind, test.event, got.Name, ok, test.want)
 		}
 	}

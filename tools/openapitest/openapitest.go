@@ -160,10 +160,20 @@ func (t *Transport) add(err error) {
 	}
 }
 
+// MessageOf returns the message of a delivery. ok is false for an unknown one.
+func MessageOf(kind, event string) (message model.WebhookMessage, ok bool) {
+	for _, m := range model.WebhookMessages {
+		if m.Kind == kind && (m.Event == event || m.Event == "") {
+			return m, true
+		}
+	}
+	return model.WebhookMessage{}, false
+}
+
 // Webhook fails the test for the body of a delivery that differs from the document, or from the
 // fields in model.WebhookMessages.
 func Webhook(tb reporter, name, event, body string) {
-	message, ok := model.WebhookMessageOf(name, event)
+	message, ok := MessageOf(name, event)
 	if !ok {
 		tb.Errorf("model.WebhookMessages lacks the message %s of the event %q", name, event)
 		return

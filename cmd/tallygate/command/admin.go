@@ -40,8 +40,8 @@ func adminCommands() []entry {
 		{name: "cells", data: new(struct{}), commands: []entry{
 			{name: "list", data: new(listCellsCommand)},
 			{name: "add", data: new(addCellCommand)},
-			{name: "open", data: new(openCellCommand)},
-			{name: "close", data: new(closeCellCommand)},
+			{name: "open", data: &setCellCommand{open: true}},
+			{name: "close", data: new(setCellCommand)},
 		}},
 		{name: "move-site", data: new(moveSiteCommand)},
 		{name: "move-account", data: new(moveAccountCommand)},

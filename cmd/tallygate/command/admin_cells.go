@@ -64,43 +64,29 @@ func (c *addCellCommand) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-type openCellCommand struct {
+type setCellCommand struct {
 	Args struct {
 		Cell int64 `positional-arg-name:"<cell>" description:"Number of the cell."`
 	} `positional-args:"yes" required:"yes"`
+
+	open bool
 }
 
-// Run opens a cell.
-func (c *openCellCommand) Run(ctx context.Context, s *session) error {
+// Run opens or closes a cell.
+func (c *setCellCommand) Run(ctx context.Context, s *session) error {
 	d, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-
-	if err := cells.New(d).SetOpen(ctx, c.Args.Cell, true); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "Cell %d takes new sites.\n", c.Args.Cell)
-	return nil
-}
-
-type closeCellCommand struct {
-	Args struct {
-		Cell int64 `positional-arg-name:"<cell>" description:"Number of the cell."`
-	} `positional-args:"yes" required:"yes"`
-}
-
-// Run closes a cell.
-func (c *closeCellCommand) Run(ctx context.Context, s *session) error {
-	d, err := s.open(ctx)
-	if err != nil {
+	if err := cells.New(d).SetOpen(ctx, c.Args.Cell, c.open); err != nil {
 		return err
 	}
 
-	if err := cells.New(d).SetOpen(ctx, c.Args.Cell, false); err != nil {
-		return err
+	takes := "no new sites"
+	if c.open {
+		takes = "new sites"
 	}
-	fmt.Fprintf(s.out, "Cell %d takes no new sites.\n", c.Args.Cell)
+	fmt.Fprintf(s.out, "Cell %d takes %s.\n", c.Args.Cell, takes)
 	return nil
 }
 

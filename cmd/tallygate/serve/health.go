@@ -11,8 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
+	"github.com/tallygate/tallygate/dataplane/flight"
 	"github.com/tallygate/tallygate/db/damage"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/migrations"
@@ -161,7 +160,7 @@ func (a *App) checkCommon(ctx context.Context) (reason string, err error) {
 type readiness struct {
 	check  func(context.Context) (reason string, err error)
 	log    *slog.Logger
-	flight singleflight.Group
+	flight flight.Group[struct{}]
 
 	mu     sync.Mutex
 	at     time.Time // time of the last check
@@ -175,19 +174,17 @@ func (r *readiness) state() (reason string, since time.Time) {
 		return reason, since
 	}
 
-	done := r.flight.DoChan("", func() (any, error) { r.refresh(); return nil, nil })
-
 	// Callers do not wait for a database that ignores the deadline.
-	timeout := time.NewTimer(readyTimeout)
-	defer timeout.Stop()
-
-	select {
-	case <-done:
-		reason, since, _ = r.cached()
-		return reason, since
-	case <-timeout.C:
+	_, err := r.flight.Get(time.Now().Add(readyTimeout), "", readyTimeout, func(ctx context.Context) (struct{}, error) {
+		r.refresh(ctx)
+		return struct{}{}, nil
+	})
+	if err != nil {
 		return reasonUnreachable, r.failingSince()
 	}
+
+	reason, since, _ = r.cached()
+	return reason, since
 }
 
 func (r *readiness) cached() (reason string, since time.Time, fresh bool) {
@@ -208,13 +205,10 @@ func (r *readiness) failingSince() time.Time {
 
 // refresh checks the database unless another call has just done so, and logs each change to the
 // worse.
-func (r *readiness) refresh() {
+func (r *readiness) refresh(ctx context.Context) {
 	if _, _, fresh := r.cached(); fresh {
 		return
 	}
-
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
-	defer cancel()
 
 	began := time.Now()
 	reason, err := r.check(ctx)

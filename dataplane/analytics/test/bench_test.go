@@ -97,7 +97,8 @@ func benchSite(b *testing.B, d *db.DB, site *model.Site, change func(*analytics.
 	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 	o := analytics.Options{
 		Cell:       dbtest.SitesCell(b, d),
-		Secret:     []byte("a secret for tests, 32 bytes or more"),
+		UserIDKey:  planetest.UserIDKey,
+		VisitorKey: planetest.VisitorKey,
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		FloodBurst: outOfReach,
@@ -198,7 +199,8 @@ func BenchmarkHandler(b *testing.B) {
 	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
 	service, err := analytics.New(analytics.Options{
 		Cell:       dbtest.SitesCell(b, d),
-		Secret:     []byte("a secret for tests, 32 bytes or more"),
+		UserIDKey:  planetest.UserIDKey,
+		VisitorKey: planetest.VisitorKey,
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		FloodBurst: outOfReach,
@@ -269,8 +271,9 @@ func BenchmarkServerHandler(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			service, err := analytics.New(analytics.Options{
 				Cell:             dbtest.SitesCell(b, d),
-				Secret:           []byte("a secret for tests, 32 bytes or more"),
-				ClientAddr:       web.ClientAddr(nil),
+				UserIDKey:        planetest.UserIDKey,
+				VisitorKey:       planetest.VisitorKey,
+				ClientAddr:       web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now).Addr,
 				ServerFloodBurst: burst,
 				ServerFloodRate:  50,
 				Now:              time.Now,

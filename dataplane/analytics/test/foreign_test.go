@@ -22,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -275,8 +276,8 @@ func TestForeignSecrets(t *testing.T) {
 
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		service, err := analytics.New(analytics.Options{Cell: dbtest.SitesCell(t, d), Secret: []byte("a secret for tests, 32 bytes or more"),
-			ClientAddr: web.ClientAddr(nil), Now: p.Clock.Now, Store: ingest.NewHitStore(dbtest.SitesCell(t, d)), Log: logger, Timeout: time.Minute})
+		service, err := analytics.New(analytics.Options{Cell: dbtest.SitesCell(t, d), UserIDKey: planetest.UserIDKey,
+			VisitorKey: planetest.VisitorKey, ClientAddr: web.NewClients(nil, logger, time.Now).Addr, Now: p.Clock.Now, Store: ingest.NewHitStore(dbtest.SitesCell(t, d)), Log: logger, Timeout: time.Minute})
 		testkit.NoError(t, err)
 		service.Start()
 

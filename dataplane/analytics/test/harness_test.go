@@ -78,8 +78,9 @@ func (p *plane) shop(domain string) *model.Site {
 func (p *plane) secret(site *model.Site) string {
 	p.TB.Helper()
 	secret := model.NewSecret("svcs_")
-	testkit.NoError(p.TB, sites.New(p.DB).Sites.SetServerSecret(p.TB.Context(), site.AccountID, site.ID, model.HashToken(secret),
-		model.SecretHint(secret)))
+	_, err := sites.New(p.DB).Sites.ReplaceServerSecret(p.TB.Context(), site.AccountID, site.ID, model.HashToken(secret),
+		model.SecretHint(secret), 0)
+	testkit.NoError(p.TB, err)
 	return secret
 }
 

@@ -7,24 +7,24 @@ import (
 )
 
 func BenchmarkIssue(b *testing.B) {
-	keyring := newKeyring(b, aKey)
+	issuer := newIssuer(b, aKey)
 	b.ReportAllocs()
 	for b.Loop() {
-		keyring.Issue("pk_0123456789abcdef0123456789abcdef", 524_288, now)
+		issuer.Issue("pk_0123456789abcdef0123456789abcdef", 524_288, now)
 	}
 }
 
 func BenchmarkVerify(b *testing.B) {
 	const sitekey = "pk_0123456789abcdef0123456789abcdef"
-	keyring := newKeyring(b, aKey)
-	c := keyring.Issue(sitekey, 1_024, now)
+	issuer := newIssuer(b, aKey)
+	c := issuer.Issue(sitekey, 1_024, now)
 	nonce, err := Solve(c)
 	testkit.NoError(b, err)
 
 	b.ReportAllocs()
 
 	for b.Loop() {
-		if _, err := keyring.Verify(sitekey, c.Challenge, nonce, now); err != nil {
+		if _, err := issuer.Verify(sitekey, c.Challenge, nonce, now); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -32,9 +32,9 @@ func BenchmarkVerify(b *testing.B) {
 
 // BenchmarkSolve reports hashes per second of the native solver at the default difficulty.
 func BenchmarkSolve(b *testing.B) {
-	keyring, hashes := newKeyring(b, aKey), 0.0
+	issuer, hashes := newIssuer(b, aKey), 0.0
 	for b.Loop() {
-		c := keyring.Issue("pk", 524_288, now)
+		c := issuer.Issue("pk", 524_288, now)
 		secrets, _, err := find(c)
 		testkit.NoError(b, err)
 

@@ -31,7 +31,7 @@ func FuzzDecode(f *testing.F) {
 // FuzzVerify checks that any text, and a genuine challenge with some bytes changed, are refused.
 func FuzzVerify(f *testing.F) {
 	all := readVectors(f)
-	keyring := all.keyring(f)
+	issuers := all.issuers(f)
 
 	accepted := map[string]uint64{}
 	for _, v := range all.Verify {
@@ -50,7 +50,7 @@ func FuzzVerify(f *testing.F) {
 			challenge = text.EncodeToString(raw)
 		}
 
-		work, err := keyring.Verify(sitekey, challenge, nonce, time.UnixMilli(at))
+		work, err := issuers.verify(sitekey, challenge, nonce, time.UnixMilli(at))
 		if err == nil {
 			want, issued := accepted[sitekey+" "+challenge]
 			if !issued || nonce != want || work.ID == [16]byte{} || work.Difficulty == 0 {

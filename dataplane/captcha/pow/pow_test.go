@@ -53,25 +53,34 @@ func readVectors(t testing.TB) (v vectors) {
 	return v
 }
 
-func (v vectors) keyring(t testing.TB) *Keyring {
+// issuers returns the issuers of the vectors' keys.
+func (v vectors) issuers(t testing.TB) (all issuers) {
 	t.Helper()
-
-	var keys []Key
 	for _, k := range v.Keys {
 		secret, err := hex.DecodeString(k.Secret)
 		testkit.NoError(t, err)
-
-		keys = append(keys, Key{ID: k.ID, Secret: secret})
+		all = append(all, newIssuer(t, Key{ID: k.ID, Secret: secret}))
 	}
-
-	return newKeyring(t, keys[0], keys[1:]...)
+	return all
 }
 
-func newKeyring(t testing.TB, current Key, previous ...Key) *Keyring {
+type issuers []*Issuer
+
+// verify verifies a solution with the first key that the challenge is not forged for.
+func (all issuers) verify(sitekey, challenge string, nonce uint64, now time.Time) (work Work, err error) {
+	for _, issuer := range all {
+		if work, err = issuer.Verify(sitekey, challenge, nonce, now); !errors.Is(err, ErrForged) {
+			break
+		}
+	}
+	return work, err
+}
+
+func newIssuer(t testing.TB, key Key) *Issuer {
 	t.Helper()
-	r, err := New(rand.Reader, current, previous...)
+	issuer, err := New(rand.Reader, key)
 	testkit.NoError(t, err)
-	return r
+	return issuer
 }
 
 var aKey = Key{ID: 3, Secret: []byte("0123456789abcdef")}
@@ -108,7 +117,7 @@ func TestVectorsAreVerified(t *testing.T) {
 	}
 
 	all := readVectors(t)
-	keyring, seen := all.keyring(t), map[string]int{}
+	issuers, seen := all.issuers(t), map[string]int{}
 	for _, v := range all.Verify {
 		want, known := refusals[v.Error]
 		if !known {
@@ -116,7 +125,7 @@ func TestVectorsAreVerified(t *testing.T) {
 		}
 
 		seen[v.Error]++
-		work, err := keyring.Verify(v.Sitekey, v.Challenge, v.Nonce, time.UnixMilli(v.Now))
+		work, err := issuers.verify(v.Sitekey, v.Challenge, v.Nonce, time.UnixMilli(v.Now))
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", v.Name, err, want)
 		}
@@ -134,13 +143,13 @@ func TestVectorsAreVerified(t *testing.T) {
 
 func TestWorkIsWhatWasIssued(t *testing.T) {
 	random := seeded(1)
-	keyring, err := New(random, aKey)
+	issuer, err := New(random, aKey)
 	testkit.NoError(t, err)
 
 	var id [16]byte
 	seeded(1).Read(id[:])
 
-	c := keyring.Issue("pk_site", 4_096, now.Add(999*time.Microsecond))
+	c := issuer.Issue("pk_site", 4_096, now.Add(999*time.Microsecond))
 	if len(c.Challenge) != 214 || len(c.Salt) != 22 || c.Difficulty != 4_096 {
 		t.Errorf("issued %+v", c)
 	}
@@ -151,7 +160,7 @@ func TestWorkIsWhatWasIssued(t *testing.T) {
 	nonce, err := Solve(c)
 	testkit.NoError(t, err)
 
-	got, err := keyring.Verify("pk_site", c.Challenge, nonce, now.Add(time.Second))
+	got, err := issuer.Verify("pk_site", c.Challenge, nonce, now.Add(time.Second))
 	want := Work{ID: id, Difficulty: 4_096, Issued: now, Expires: now.Add(Lifetime)}
 	if err != nil || got != want {
 		t.Errorf("verified %+v, %v, want %+v", got, err, want)
@@ -161,7 +170,7 @@ func TestWorkIsWhatWasIssued(t *testing.T) {
 // TestIssuedChallengesCanBeSolved solves many challenges, each with another sitekey and difficulty.
 func TestIssuedChallengesCanBeSolved(t *testing.T) {
 	numbers := mathrand.New(seeded(2))
-	keyring, err := New(seeded(3), aKey)
+	issuer, err := New(seeded(3), aKey)
 	testkit.NoError(t, err)
 
 	for i := range 300 {
@@ -172,86 +181,79 @@ func TestIssuedChallengesCanBeSolved(t *testing.T) {
 			k = 1 + numbers.IntN(K)
 		}
 
-		c := keyring.issue(sitekey, difficulty, k, now)
+		c := issuer.issue(sitekey, difficulty, k, now)
 		nonce, err := Solve(c)
 		if err != nil {
 			t.Fatalf("difficulty %d, k %d: %v", difficulty, k, err)
 		}
-		if w, err := keyring.Verify(sitekey, c.Challenge, nonce, now); err != nil || w.Difficulty != difficulty {
+		if w, err := issuer.Verify(sitekey, c.Challenge, nonce, now); err != nil || w.Difficulty != difficulty {
 			t.Fatalf("difficulty %d, k %d: verified %+v, %v", difficulty, k, w, err)
 		}
-		if _, err := keyring.Verify(sitekey, c.Challenge, nonce^1<<numbers.IntN(64), now); !errors.Is(err, ErrNonce) {
+		if _, err := issuer.Verify(sitekey, c.Challenge, nonce^1<<numbers.IntN(64), now); !errors.Is(err, ErrNonce) {
 			t.Fatalf("another nonce: %v", err)
 		}
 	}
 }
 
 func TestDifficultyIsKeptInBounds(t *testing.T) {
-	keyring := newKeyring(t, aKey)
+	issuer := newIssuer(t, aKey)
 	for given, want := range map[uint32]uint32{
 		0: MinDifficulty, 15: MinDifficulty, 16: 16, 17: 17, MaxDifficulty: MaxDifficulty, 1<<32 - 1: MaxDifficulty,
 	} {
-		if c := keyring.Issue("pk", given, now); c.Difficulty != want {
+		if c := issuer.Issue("pk", given, now); c.Difficulty != want {
 			t.Errorf("difficulty %d became %d, want %d", given, c.Difficulty, want)
 		}
 	}
 }
 
-func TestKeysRotate(t *testing.T) {
+func TestOtherKeysAreForged(t *testing.T) {
 	older, newer := Key{ID: 1, Secret: []byte("older secret 0123")}, Key{ID: 2, Secret: []byte("newer secret 0123")}
-	c := newKeyring(t, older).Issue("pk", 64, now)
+	c := newIssuer(t, older).Issue("pk", 64, now)
 	nonce, err := Solve(c)
 	testkit.NoError(t, err)
 
 	for name, test := range map[string]struct {
-		keyring *Keyring
-		want    error
+		issuer *Issuer
+		want   error
 	}{
-		"same key":                     {newKeyring(t, older), nil},
-		"after the change":             {newKeyring(t, newer, older), nil},
-		"before the change":            {newKeyring(t, older, newer), nil},
-		"old key removed":              {newKeyring(t, newer), ErrForged},
-		"other secret under its id":    {newKeyring(t, Key{ID: 1, Secret: newer.Secret}), ErrForged},
-		"same secret under another id": {newKeyring(t, Key{ID: 2, Secret: older.Secret}), ErrForged},
+		"same key":                     {newIssuer(t, older), nil},
+		"another key":                  {newIssuer(t, newer), ErrForged},
+		"other secret under its id":    {newIssuer(t, Key{ID: 1, Secret: newer.Secret}), ErrForged},
+		"same secret under another id": {newIssuer(t, Key{ID: 2, Secret: older.Secret}), ErrForged},
 	} {
-		if _, err := test.keyring.Verify("pk", c.Challenge, nonce, now); !errors.Is(err, test.want) {
+		if _, err := test.issuer.Verify("pk", c.Challenge, nonce, now); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 	}
 
-	if c := newKeyring(t, newer, older).Issue("pk", 64, now); !strings.HasPrefix(c.Challenge, "AQI") {
+	if c := newIssuer(t, newer).Issue("pk", 64, now); !strings.HasPrefix(c.Challenge, "AQI") {
 		t.Errorf("%s is not issued with key 2", c.Challenge)
 	}
 }
 
-func TestBadKeysAreRefused(t *testing.T) {
-	for want, keys := range map[string][]Key{
-		"fewer than 16":       {{ID: 1, Secret: make([]byte, 15)}},
-		"two keys have the":   {aKey, {ID: aKey.ID, Secret: []byte("another secret 01")}},
-		"secret of key 9 has": {aKey, {ID: 9}},
-	} {
-		if _, err := New(rand.Reader, keys[0], keys[1:]...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New = %v, want an error with %q", err, want)
-		}
+func TestShortSecretsAreRefused(t *testing.T) {
+	const want = "the secret of key 9 has 15 bytes, fewer than 16"
+	if _, err := New(rand.Reader, Key{ID: 9, Secret: make([]byte, 15)}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("New = %v, want an error with %q", err, want)
 	}
 }
 
-func TestKeyringFromManyGoroutines(t *testing.T) {
-	keyring := newKeyring(t, aKey)
+func TestIssuerInManyGoroutines(t *testing.T) {
+	issuer := newIssuer(t, aKey)
 	var ids sync.Map
 
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				c := keyring.Issue("pk", 64, now)
+				c := issuer.Issue("pk", 64, now)
 				nonce, err := Solve(c)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 
-				w, err := keyring.Verify("pk", c.Challenge, nonce, now)
+				w, err := issuer.Verify("pk", c.Challenge, nonce, now)
 				if _, twice := ids.LoadOrStore(w.ID, true); err != nil || twice {
 					t.Errorf("%v, the id %x occurred before: %v", err, w.ID, twice)
 					return
@@ -315,16 +317,16 @@ func TestWorkVariesLittle(t *testing.T) {
 
 // eachWork derives the secrets of many challenges, the same ones in every run.
 func eachWork(rounds int, difficulty uint32, use func(secrets []uint32)) {
-	keyring, err := New(seeded(4), aKey)
+	issuer, err := New(seeded(4), aKey)
 	if err != nil {
 		panic(err)
 	}
 
-	b := keyring.current.scratches.Get().(*scratch)
+	b := issuer.scratches.Get().(*scratch)
 	var raw [maxSize]byte
 
 	var buf [K]uint32
 	for range rounds {
-		use(b.secrets(decode(keyring.Issue("pk", difficulty, now).Challenge, &raw), &buf))
+		use(b.secrets(decode(issuer.Issue("pk", difficulty, now).Challenge, &raw), &buf))
 	}
 }

@@ -59,20 +59,19 @@ func (t *Token) Expired(now time.Time) bool {
 	return age >= Lifetime || age < -MaxSkew
 }
 
-// ErrInvalid is returned for a text that is not a token of a known key.
-var ErrInvalid = errors.New("token: not a token, altered, or its key is not known")
+// ErrInvalid is returned for a text that is not a token of the key.
+var ErrInvalid = errors.New("token: not a token, altered, or signed with another key")
 
-// Key is a secret from which a keyring derives its key.
+// Key is a secret from which a signer derives its key.
 type Key struct {
 	ID     uint8  // part of each token
 	Secret []byte // at least 16 bytes; the application key is fine, since only derived keys are used
 }
 
-// Keyring signs with one key and accepts the signatures of all its keys. It is safe for concurrent
-// use.
-type Keyring struct {
-	current   uint8
-	scratches [256]*sync.Pool // by key id
+// Signer signs tokens with one key, and reads them. It is safe for concurrent use.
+type Signer struct {
+	keyID     uint8
+	scratches sync.Pool
 }
 
 // scratch is the state of one computation. It is pooled, since setting up an HMAC costs more than
@@ -91,24 +90,16 @@ func (s *scratch) sign(unsigned []byte) []byte {
 	return s.mac.Sum(s.sum[:0])[:macSize]
 }
 
-// New returns a keyring. It signs tokens with the current key, and still accepts those of the
-// previous keys. It returns an error for a secret that is too short, and for an id that occurs
-// twice.
-func New(current Key, previous ...Key) (*Keyring, error) {
-	r := &Keyring{current: current.ID}
-	for _, k := range append([]Key{current}, previous...) {
-		if len(k.Secret) < 16 {
-			return nil, fmt.Errorf("token: the secret of key %d has %d bytes, fewer than 16", k.ID, len(k.Secret))
-		}
-		if r.scratches[k.ID] != nil {
-			return nil, fmt.Errorf("token: two keys have the id %d", k.ID)
-		}
-
-		key := model.ApplicationKey(k.Secret).Derive(fmt.Sprintf("captcha token %d", k.ID))
-		r.scratches[k.ID] = &sync.Pool{New: func() any { return &scratch{mac: hmac.New(sha256.New, key)} }}
+// New returns the signer of a key. It returns an error for a secret that is too short.
+func New(k Key) (*Signer, error) {
+	if len(k.Secret) < 16 {
+		return nil, fmt.Errorf("token: the secret of key %d has %d bytes, fewer than 16", k.ID, len(k.Secret))
 	}
 
-	return r, nil
+	key := model.ApplicationKey(k.Secret).Derive(fmt.Sprintf("captcha token %d", k.ID))
+	signer := &Signer{keyID: k.ID}
+	signer.scratches.New = func() any { return &scratch{mac: hmac.New(sha256.New, key)} }
+	return signer, nil
 }
 
 // The layout in bytes.
@@ -127,12 +118,11 @@ const (
 var text = base64.RawURLEncoding.Strict()
 
 // Sign returns the text of a token. Its time is truncated to milliseconds.
-func (r *Keyring) Sign(t *Token) string {
-	pool := r.scratches[r.current]
-	s := pool.Get().(*scratch)
-	defer pool.Put(s)
+func (signer *Signer) Sign(t *Token) string {
+	s := signer.scratches.Get().(*scratch)
+	defer signer.scratches.Put(s)
 
-	b := append(s.raw[:0], version, r.current)
+	b := append(s.raw[:0], version, signer.keyID)
 	b = append(b, t.Sitekey[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Issued.UnixMilli()))
 	b = append(b, t.ID[:]...)
@@ -148,9 +138,9 @@ func (r *Keyring) Sign(t *Token) string {
 	return string(out)
 }
 
-// Read returns the token of a text that one of the keys signed, or ErrInvalid. It does not check
+// Read returns the token of a text that was signed with the key, or ErrInvalid. It does not check
 // the token's age.
-func (r *Keyring) Read(signed string) (Token, error) {
+func (signer *Signer) Read(signed string) (Token, error) {
 	var buf [maxSize]byte
 
 	if len(signed) > text.EncodedLen(maxSize) {
@@ -160,17 +150,13 @@ func (r *Keyring) Read(signed string) (Token, error) {
 	n, err := text.Decode(buf[:], []byte(signed))
 
 	// The decoder skips line breaks, which the length reveals.
-	if err != nil || n < atHostname+macSize || text.EncodedLen(n) != len(signed) || buf[0] != version {
+	if err != nil || n < atHostname+macSize || text.EncodedLen(n) != len(signed) || buf[0] != version ||
+		buf[atKeyID] != signer.keyID {
 		return Token{}, ErrInvalid
 	}
 
-	pool := r.scratches[buf[atKeyID]]
-	if pool == nil {
-		return Token{}, ErrInvalid
-	}
-
-	s := pool.Get().(*scratch)
-	defer pool.Put(s)
+	s := signer.scratches.Get().(*scratch)
+	defer signer.scratches.Put(s)
 
 	b := s.raw[:copy(s.raw[:], buf[:n-macSize])]
 	if !hmac.Equal(s.sign(b), buf[n-macSize:n]) {

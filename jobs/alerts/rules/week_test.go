@@ -191,7 +191,7 @@ func (f *fault) began(monday time.Time) time.Time {
 }
 
 func (f *fault) apply(rate float64, monday, at time.Time) float64 {
-	if began := f.began(monday); (rules.Span{From: began, To: began.Add(f.length)}).Contains(at) {
+	if began := f.began(monday); !at.Before(began) && at.Before(began.Add(f.length)) {
 		return rate*f.factor + f.plus
 	}
 	return rate

@@ -16,9 +16,6 @@ const (
 // Span is a time from From until, but not including, To.
 type Span struct{ From, To time.Time }
 
-// Contains reports whether the span includes a time.
-func (s Span) Contains(t time.Time) bool { return !t.Before(s.From) && t.Before(s.To) }
-
 // PastSpans returns the spans of the same length that end at the same time of the same weekday in
 // the Weeks weeks before, in the zone, newest first. At a change of the clocks they keep the time
 // of the wall clock.

@@ -31,6 +31,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/openapitest"
 	"github.com/tallygate/tallygate/tools/testkit"
@@ -103,6 +104,14 @@ func New(tb testing.TB, d *db.DB, o Options) *Plane {
 	return p
 }
 
+// UserIDKey hashes the user ids of the services, see analytics.Options.
+var UserIDKey = model.ApplicationKey(Secret).Derive("user id")
+
+// VisitorKey returns the secret of a day for the visitor ids of the services.
+func VisitorKey(context.Context, model.Day) ([]byte, error) {
+	return model.ApplicationKey(Secret).Derive("visitor id"), nil
+}
+
 func (p *Plane) log() *slog.Logger { return slog.New(slog.NewTextHandler(p.TB.Output(), nil)) }
 
 // services returns the services of both products. Stop stops each service that was started.
@@ -110,9 +119,9 @@ func (p *Plane) services(o Options) (*analytics.Service, *captcha.Service) {
 	p.TB.Helper()
 
 	cell := dbtest.SitesCell(p.TB, p.DB)
-	trusted := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	trusted := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, p.log(), time.Now).Addr
 
-	forHits := analytics.Options{Cell: cell, Secret: []byte(Secret), ClientAddr: trusted, Now: p.Clock.Now, Log: p.log()}
+	forHits := analytics.Options{Cell: cell, UserIDKey: UserIDKey, VisitorKey: VisitorKey, ClientAddr: trusted, Now: p.Clock.Now, Log: p.log()}
 	if o.Hits != nil {
 		o.Hits(&forHits)
 	}

@@ -54,7 +54,7 @@ func TestRotationResealsChannels(t *testing.T) {
 			return channel
 		}
 		for _, test := range []struct {
-			use    keys.ChannelUse
+			secret func(channelID int64) keys.Secret
 			id     int64
 			sealed []byte
 			want   string
@@ -64,23 +64,23 @@ func TestRotationResealsChannels(t *testing.T) {
 			{keys.ChannelAddress, unsigned, sealed(unsigned).Address, other},
 			{keys.ChannelSecret, unsigned, sealed(unsigned).Secret, ""},
 		} {
-			if got, err := keys.New(b).OpenChannel(test.use, test.id, test.sealed); err != nil || got != test.want {
-				t.Errorf("%s of channel %d is %q, %v; want %q", test.use, test.id, got, err, test.want)
+			if got, err := keys.New(b).Open(test.secret(test.id), test.sealed); err != nil || got != test.want {
+				t.Errorf("a secret of channel %d is %q, %v; want %q", test.id, got, err, test.want)
 			}
 			if len(test.sealed) == 0 {
 				continue
 			}
-			if got, err := keys.New(b).OpenChannel(test.use, test.id+1, test.sealed); err == nil {
-				t.Errorf("another channel opens %s as %q", test.use, got)
+			if got, err := keys.New(b).Open(test.secret(test.id+1), test.sealed); err == nil {
+				t.Errorf("another channel opens a secret as %q", got)
 			}
 		}
-		if got, err := keys.New(b).OpenChannel(keys.ChannelSecret, signed, sealed(signed).Address); err == nil {
+		if got, err := keys.New(b).Open(keys.ChannelSecret(signed), sealed(signed).Address); err == nil {
 			t.Errorf("the address opens as the secret %q", got)
 		}
-		if got, err := keys.New(b).OpenChannel(keys.ChannelAddress, damaged, sealed(damaged).Address); err == nil {
+		if got, err := keys.New(b).Open(keys.ChannelAddress(damaged), sealed(damaged).Address); err == nil {
 			t.Errorf("the damaged address opens as %q", got)
 		}
-		if got, err := keys.New(keyHolder(t, databaseURL, "a")).OpenChannel(keys.ChannelAddress, signed, sealed(signed).Address); err == nil {
+		if got, err := keys.New(keyHolder(t, databaseURL, "a")).Open(keys.ChannelAddress(signed), sealed(signed).Address); err == nil {
 			t.Errorf("the replaced key opens the address as %q", got)
 		}
 	})

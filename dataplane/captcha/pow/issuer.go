@@ -13,50 +13,38 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Key is a secret from which a keyring derives its keys. Two processes with the same keys accept
-// each other's challenges.
+// Key is a secret from which an issuer derives its keys. Two processes with the same key accept each
+// other's challenges.
 type Key struct {
 	ID     uint8  // part of each challenge
 	Secret []byte // at least 16 bytes; the application key is fine, since only derived keys are used
 }
 
-// Keyring issues challenges with one key and accepts the challenges of all its keys. It is safe for
-// concurrent use.
-type Keyring struct {
-	random  io.Reader
-	current *key
-	all     [256]*key // by id
+// Issuer issues challenges with one key, and verifies their solutions. It is safe for concurrent
+// use.
+type Issuer struct {
+	random    io.Reader
+	keyID     uint8
+	scratches sync.Pool // since setting up an HMAC costs more than using it
 }
 
-// New returns a keyring. It issues challenges with the current key, and still accepts those of the
-// previous keys, so that a change of keys discards no visitor's work. All processes must know a key
-// before one of them issues with it.
-//
-// The random ids come from random, which must never fail and must be safe for concurrent use, such
-// as crypto/rand.Reader. New returns an error for a secret that is too short, and for an id that
-// occurs twice.
-func New(random io.Reader, current Key, previous ...Key) (*Keyring, error) {
-	r := &Keyring{random: random}
-	for _, k := range append([]Key{current}, previous...) {
-		if len(k.Secret) < 16 {
-			return nil, fmt.Errorf("pow: the secret of key %d has %d bytes, fewer than 16", k.ID, len(k.Secret))
-		}
-		if r.all[k.ID] != nil {
-			return nil, fmt.Errorf("pow: two keys have the id %d", k.ID)
-		}
-
-		r.all[k.ID] = derive(k)
+// New returns the issuer of a key. The random ids come from random, which must never fail and must
+// be safe for concurrent use, such as crypto/rand.Reader. New returns an error for a secret that is
+// too short.
+func New(random io.Reader, k Key) (*Issuer, error) {
+	if len(k.Secret) < 16 {
+		return nil, fmt.Errorf("pow: the secret of key %d has %d bytes, fewer than 16", k.ID, len(k.Secret))
 	}
 
-	r.current = r.all[current.ID]
-	return r, nil
-}
+	secret := model.ApplicationKey(k.Secret)
+	work := secret.Derive(fmt.Sprintf("captcha challenge work %d", k.ID))
+	mac := secret.Derive(fmt.Sprintf("captcha challenge mac %d", k.ID))
 
-// key is a derived key. It pools the state of computations, since setting up an HMAC costs more
-// than using it.
-type key struct {
-	id        uint8
-	scratches sync.Pool
+	issuer := &Issuer{random: random, keyID: k.ID}
+	issuer.scratches.New = func() any {
+		return &scratch{work: hmac.New(sha256.New, work), mac: hmac.New(sha256.New, mac)}
+	}
+	return issuer, nil
 }
 
 // scratch is the state of one computation. Its HMACs have different keys, so that the public
@@ -65,20 +53,6 @@ type scratch struct {
 	work, mac hash.Hash
 	challenge [maxSize]byte
 	sum       [2 * sha256.Size]byte
-}
-
-// derive returns the keys that are derived from a secret.
-func derive(k Key) *key {
-	secret := model.ApplicationKey(k.Secret)
-	work := secret.Derive(fmt.Sprintf("captcha challenge work %d", k.ID))
-	mac := secret.Derive(fmt.Sprintf("captcha challenge mac %d", k.ID))
-
-	d := &key{id: k.ID}
-	d.scratches.New = func() any {
-		return &scratch{work: hmac.New(sha256.New, work), mac: hmac.New(sha256.New, mac)}
-	}
-
-	return d
 }
 
 // secrets derives the numbers that the browser must find.
@@ -108,23 +82,23 @@ func sum(h hash.Hash, of, to []byte) []byte {
 
 // Issue returns a new challenge for a sitekey. The difficulty is clamped to MinDifficulty and
 // MaxDifficulty.
-func (r *Keyring) Issue(sitekey string, difficulty uint32, now time.Time) Challenge {
-	return r.issue(sitekey, min(max(difficulty, MinDifficulty), MaxDifficulty), K, now)
+func (issuer *Issuer) Issue(sitekey string, difficulty uint32, now time.Time) Challenge {
+	return issuer.issue(sitekey, min(max(difficulty, MinDifficulty), MaxDifficulty), K, now)
 }
 
 // issue is Issue with any number of searches up to K.
-func (r *Keyring) issue(sitekey string, difficulty uint32, k int, now time.Time) Challenge {
-	s := r.current.scratches.Get().(*scratch)
-	defer r.current.scratches.Put(s)
+func (issuer *Issuer) issue(sitekey string, difficulty uint32, k int, now time.Time) Challenge {
+	s := issuer.scratches.Get().(*scratch)
+	defer issuer.scratches.Put(s)
 
 	body := s.challenge[:bodySize]
-	body[atVersion], body[atKeyID], body[atK], body[atFlags] = version, r.current.id, byte(k), 0
+	body[atVersion], body[atKeyID], body[atK], body[atFlags] = version, issuer.keyID, byte(k), 0
 	binary.BigEndian.PutUint32(body[atDifficulty:], difficulty)
 	binary.BigEndian.PutUint64(body[atIssued:], uint64(now.UnixMilli()))
 	owner := ownerOf(sitekey)
 	copy(body[atSitekey:], owner[:])
 
-	if _, err := io.ReadFull(r.random, body[atID:]); err != nil {
+	if _, err := io.ReadFull(issuer.random, body[atID:]); err != nil {
 		panic("pow: no random numbers: " + err.Error())
 	}
 
@@ -144,29 +118,24 @@ func (r *Keyring) issue(sitekey string, difficulty uint32, k int, now time.Time)
 	return Challenge{Challenge: string(text.AppendEncode(written[:0], all)), Salt: string(salt[:]), Difficulty: difficulty}
 }
 
-// Verify checks that nonce solves a challenge that this keyring issued for the sitekey, and that
+// Verify checks that nonce solves a challenge that was issued with the key for the sitekey, and that
 // the challenge has not expired. Otherwise it returns, checked in this order, ErrMalformed,
 // ErrForged, ErrSitekey, ErrExpired or ErrNonce. The challenge may be any text. Verify accepts a
 // nonce any number of times.
-func (r *Keyring) Verify(sitekey, challenge string, nonce uint64, now time.Time) (Work, error) {
+func (issuer *Issuer) Verify(sitekey, challenge string, nonce uint64, now time.Time) (Work, error) {
 	var buf [maxSize]byte
 	decoded := decode(challenge, &buf)
 	if decoded == nil {
 		return Work{}, ErrMalformed
 	}
 
-	key := r.all[decoded[atKeyID]]
-	if key == nil {
-		return Work{}, ErrForged
-	}
-
-	s := key.scratches.Get().(*scratch)
-	defer key.scratches.Put(s)
+	s := issuer.scratches.Get().(*scratch)
+	defer issuer.scratches.Put(s)
 
 	// The HMAC reads from the pooled scratch, because its input would escape to the heap.
 	all := append(s.challenge[:0], decoded...)
 	unsigned := len(all) - macSize
-	if !hmac.Equal(all[unsigned:], s.sign(all[:unsigned])) {
+	if all[atKeyID] != issuer.keyID || !hmac.Equal(all[unsigned:], s.sign(all[:unsigned])) {
 		return Work{}, ErrForged
 	}
 
