@@ -3,8 +3,10 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -40,6 +42,7 @@ type housekeeping struct {
 	watcher         *alerts.Watcher
 	retentionMonths int // see Options
 	reportMonths    int // see Options
+	usedQuotas      atomic.Pointer[usedQuotas]
 }
 
 // deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups, and the
@@ -184,8 +187,8 @@ func (h *housekeeping) planDailyExports(ctx context.Context, now model.Instant) 
 }
 
 // noteQuotas writes the notices of sites and captcha accounts that have used 80 % or 100 % of their
-// quota. It also logs all notices and queues their mails, also for those that the data plane wrote.
-// Of the captcha, the month of an hour ago is checked, too, for use in the last minutes of a month.
+// quota. It also logs all notices and queues their mails, also for those that the data plane wrote,
+// and counts the used quotas for QuotaWarning. Of the captcha, the month of an hour ago is checked, too, for use in the last minutes of a month.
 func (h *housekeeping) noteQuotas(ctx context.Context, now model.Instant) (int64, error) {
 	months := []model.Month{now.Add(-time.Hour).Month(), now.Month()}
 	if months[0] == months[1] {
@@ -206,7 +209,32 @@ func (h *housekeeping) noteQuotas(ctx context.Context, now model.Instant) (int64
 		h.log.WarnContext(ctx, "a monthly quota is nearly used up", "product", n.Product, "account", n.AccountID,
 			"site", n.Site, "percent", n.Threshold, "quota", n.Quota, "month", n.Month.String())
 	}
+	if err != nil {
+		return 0, err
+	}
+
+	used, err := h.outbox.UsedQuotas(ctx, now.Month())
+	h.usedQuotas.Store(&usedQuotas{len(used), time.Now()})
 	return 0, err
+}
+
+// usedQuotas is how many quotas were nearly used up at a time.
+type usedQuotas struct {
+	n  int
+	at time.Time
+}
+
+// quotasLast is how long a count of used quotas holds: the task that counts runs every five minutes,
+// in a process of its own choice.
+const quotasLast = 15 * time.Minute
+
+// quotaWarning is QuotaWarning. It names no site, because anyone can read it.
+func (h *housekeeping) quotaWarning() string {
+	used := h.usedQuotas.Load()
+	if used == nil || used.n == 0 || time.Since(used.at) > quotasLast {
+		return ""
+	}
+	return fmt.Sprintf("%d monthly quotas are used to 80 %% or more", used.n)
 }
 
 // report logs what a task did in addition to what its row of the schedule names.

@@ -87,8 +87,9 @@ type Worker struct {
 	tasks    *taskMetrics
 	imports  *importjob.Runner // nil without Options.Imports
 
-	schedule   []queue.Periodic
-	sweepEvery time.Duration
+	schedule     []queue.Periodic
+	housekeeping *housekeeping // of the schedule; nil if tests give another one
+	sweepEvery   time.Duration
 
 	start, stop sync.Once
 	ctx         context.Context // ends when Stop is called
@@ -141,12 +142,13 @@ func newWorker(s settings) (*Worker, error) {
 	runs := alerts.NewTaskRuns(s.DB, s.Now)
 	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
 		changes := alerts.NewChanges(explain.New(w.reports), s.Log)
-		w.schedule = newSchedule(w.clock, &housekeeping{
+		w.housekeeping = &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), resolver: cmp.Or(s.Resolver, net.DefaultResolver), outbox: w.outbox, retention: retention.New(s.DB),
 			sites: sites.New(s.DB), cells: cells.New(s.DB), planner: alerts.NewPlanner(s.DB, s.Reports, changes),
 			reports: w.reports, imports: imports.New(s.DB), built: w.tasks.built, log: s.Log, exports: w.webhooks,
 			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths, watcher: alerts.NewWatcher(s.DB, changes),
-		})
+		}
+		w.schedule = newSchedule(w.clock, w.housekeeping)
 	}
 
 	for i, task := range w.schedule {
@@ -315,6 +317,14 @@ func (w *Worker) Notify(deliveries []model.Delivery) { webhook.Notify(w.queue, d
 
 // QueueWarning returns a sentence for the operator while the queue is unavailable, else "".
 func (w *Worker) QueueWarning() string { return w.queue.Warning() }
+
+// QuotaWarning returns a sentence for the operator while quotas are nearly used up, else "".
+func (w *Worker) QuotaWarning() string {
+	if w.housekeeping == nil {
+		return ""
+	}
+	return w.housekeeping.quotaWarning()
+}
 
 // ClockWarning returns a sentence for the operator while nothing is deleted because the time is not
 // certain, else "".

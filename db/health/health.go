@@ -97,6 +97,7 @@ const (
 	SynchroniseClocks = "Synchronise the clocks of all machines, for instance with chrony."
 	CorrectClock      = `Correct the clock, or wait; see docs/operator/operations.md, "Clocks".`
 	SeeTLS            = `See "When an order fails" in docs/operator/tls.md.`
+	SetPlan           = `Set larger plans, see "Plans" in docs/operator/operations.md, or let the limit refuse further hits.`
 	checkMailServer   = "Check the mail server, then run: tallygate admin test-mail you@example.com"
 )
 
@@ -145,9 +146,7 @@ func (s *State) Findings(ctx context.Context, isRunning bool) (found []Finding, 
 		"of %d channels for alerts of the installation, %d are stopped, and the last message to %d failed",
 		channels.Channels, channels.Stopped, channels.Failing)
 
-	add(len(quotas) > 0, Warning, "quota-nearly-used",
-		`Set larger plans, see "Plans" in docs/operator/operations.md, or let the limit refuse further hits.`,
-		"%d monthly quotas are used to 80 %% or more: %s", len(quotas), describe(quotas))
+	add(len(quotas) > 0, Warning, QuotaCheck, SetPlan, "%d monthly quotas are used to 80 %% or more: %s", len(quotas), describe(quotas))
 
 	for _, host := range hosts {
 		problem := host.Problem(s.now.Time())
@@ -157,6 +156,9 @@ func (s *State) Findings(ctx context.Context, isRunning bool) (found []Finding, 
 	}
 	return found, nil
 }
+
+// QuotaCheck is the check of quotas that are nearly used up.
+const QuotaCheck = "quota-nearly-used"
 
 // describe names the first quotas, the ones that are used up before the others.
 func describe(quotas []outbox.UsedQuota) string {

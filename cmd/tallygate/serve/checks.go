@@ -41,6 +41,7 @@ func (a *App) addChecks(clients *web.Clients) {
 	}
 	if a.jobs != nil {
 		a.check("clock-untrusted", health.CorrectClock, a.jobs.ClockWarning)
+		a.check(health.QuotaCheck, health.SetPlan, a.jobs.QuotaWarning)
 		a.check("redis-unreachable", "Start Redis, or correct TALLYGATE_REDIS_URL and its password.", a.jobs.QueueWarning)
 	}
 	if a.acme != nil {
