@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/loadgen/process"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // Reports fills one site with page views, builds its reports, and measures how long the whole
@@ -65,7 +66,7 @@ const allVariant = "all"
 
 var reportVariants = []reportVariant{
 	{allVariant, nil},
-	{"page", map[string]any{"filters": filterBy("PAGE", pathOf(10))}},
+	{"page", map[string]any{"filters": filterBy("PAGE", oracle.BusyPath(10))}},
 	{"channel", map[string]any{"filters": filterBy("CHANNEL", "organic search")}},
 	{"property", map[string]any{"filters": []map[string]any{
 		{"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"plan-1"}},
@@ -74,7 +75,7 @@ var reportVariants = []reportVariant{
 		{"dimension": "PAGE", "operator": "CONTAINS", "values": []string{"article-1"}},
 	}}},
 	{"page left out", map[string]any{"filters": []map[string]any{
-		{"dimension": "PAGE", "operator": "IS_NOT", "values": []string{pathOf(1)}},
+		{"dimension": "PAGE", "operator": "IS_NOT", "values": []string{oracle.BusyPath(1)}},
 	}}},
 	{"compared", map[string]any{"compare": map[string]any{"kind": "PREVIOUS_PERIOD"}}},
 }
