@@ -78,8 +78,7 @@ func TestPausedTransaction(t *testing.T) {
 // cannot read the database's time, if the process's uptime explains the pause, and begins again if
 // not.
 func TestWaitOutlastsAnOutage(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		at, uptime := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), time.Hour
 		d.Clock.Set(func() time.Time { return at }, func() time.Duration { return uptime }, false)
 		if _, err := d.TrustedNow(t.Context()); err != nil {

@@ -95,8 +95,7 @@ func TestChannelMailArrives(t *testing.T) {
 
 // TestChannelMailsOnce checks that concurrent workers turn each message into one mail.
 func TestChannelMailsOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://hook.example/", "")
 		newMailChannel(t, d, site, "duty@example.org")
 		for _, subject := range []string{"a", "b", "c"} {

@@ -209,8 +209,7 @@ func TestChannelRetryAfter(t *testing.T) {
 // TestChannelMails checks that an address gets one request to confirm and nothing else before it is
 // confirmed, that the link of a mail stops the channel, and that held accounts get nothing.
 func TestChannelMails(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://hook.example/", "")
 		store, out := alerts.NewChannels(d), outbox.New(d)
 		address, token := "duty@example.org", model.NewSecret(model.AlertTokenPrefix)

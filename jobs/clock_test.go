@@ -211,9 +211,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 // TestConsumedStaysConsumed: a token that was consumed before the clock jumped ahead by 55 minutes
 // is refused also after the clock was corrected.
 func TestConsumedStaysConsumed(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		clock := testkit.NewClock(noon)
 		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
 

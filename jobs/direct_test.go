@@ -30,9 +30,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 		{"paused", (*redistest.Server).Pause, (*redistest.Server).Resume},
 	} {
 		t.Run(outage.name, func(t *testing.T) {
-			t.Parallel()
-
-			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+			dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 				t.Parallel()
 
 				server, a := redistest.New(t), newAuthority(t)

@@ -29,9 +29,7 @@ const faultRounds = 55
 // no delivery is sent more often than the schedule allows. Two workers, each with its own schedule,
 // run all the time.
 func TestFaultsRealRedis(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		t.Parallel()
 
 		d := dbtest.Open(t, databaseURL)
@@ -142,9 +140,7 @@ func TestFaultsRealRedis(t *testing.T) {
 // TestPausedWorkerRealRedis: a worker that was paused between its lease and its call, for longer
 // than the lease, does not make the call when it continues: another worker has made it.
 func TestPausedWorkerRealRedis(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		t.Parallel()
 
 		d := dbtest.Open(t, databaseURL)
@@ -224,9 +220,7 @@ func TestClockSteps(t *testing.T) {
 // asynq, which cancels the call's task, must end the call or its lease. No delivery is lost or made
 // twice, including deliveries that became due during the outage and were made without Redis.
 func TestLostInACallRealRedis(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const n = 5
 		server, a, logged := redistest.New(t), newAuthority(t), &countHandler{}
 		silent, answer := silentReceiver(t, a)

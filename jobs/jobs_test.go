@@ -166,8 +166,7 @@ func awaitThat(t *testing.T, done func() (string, bool)) {
 var clean = [3]int{1, 1, 2}
 
 func TestHousekeepingInMemory(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)
 		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
 		await(t, d, clean)
@@ -175,8 +174,7 @@ func TestHousekeepingInMemory(t *testing.T) {
 }
 
 func TestHousekeepingRealRedis(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)
 		startWorker(t, d, redistest.New(t).URL(), testkit.NewClock(noon).Now, nil)
 		await(t, d, clean)
@@ -185,9 +183,7 @@ func TestHousekeepingRealRedis(t *testing.T) {
 
 // TestRetention: the worker keeps as many whole months as configured, and everything by default.
 func TestRetention(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		thisMonth := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 		for id, at := range []time.Time{thisMonth.AddDate(-3, 0, 0), thisMonth.AddDate(0, -2, 0), thisMonth.AddDate(0, -1, 0), thisMonth} {
 			err := dbtest.Exec(
@@ -244,9 +240,7 @@ func TestPartitionsAhead(t *testing.T) {
 
 // TestDaySaltIsDestroyedOnTime: a salt is destroyed 24 h after its day ended, and not before.
 func TestDaySaltIsDestroyedOnTime(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		today := model.At(noon).Day()
 		if _, err := ingest.New(d).DaySalt(t.Context(), today); err != nil {
 			t.Fatal(err)

@@ -454,9 +454,7 @@ func TestMailsEndWithTheirLinks(t *testing.T) {
 
 // TestMailsWithoutServer: without a server mails are logged and skipped, and the log has no links.
 func TestMailsWithoutServer(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var lines strings.Builder
 		queueMail(t, d, "password_reset", "owner@example.com", `{"url":"https://app.example/secret"}`)
 		j := startMailer(t, d, testkit.NewClock(noon).Now, nil, slog.NewTextHandler(&lines, nil))

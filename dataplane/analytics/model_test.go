@@ -436,8 +436,7 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 // TestLargerQuotaIsMarked checks that a site that used up its quota and got a larger one is marked
 // at the thresholds of the larger one, too, and that each mark has no notice yet.
 func TestLargerQuotaIsMarked(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newWriter(storeOf(t, d), StoreTimeout, nil, nil)
 		defer w.Stop(context.Background())
 		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -479,8 +478,7 @@ func TestLargerQuotaIsMarked(t *testing.T) {
 // TestLowerQuotaIsMarked checks that the next hit of a site, which is refused, marks a quota that
 // became too small for what is used.
 func TestLowerQuotaIsMarked(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newWriter(storeOf(t, d), StoreTimeout, nil, nil)
 		defer w.Stop(context.Background())
 		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

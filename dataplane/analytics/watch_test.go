@@ -95,8 +95,7 @@ func TestWithoutNotifications(t *testing.T) {
 // TestWrongClockIsLogged checks that a process logs an error if its clock differs from the
 // database's.
 func TestWrongClockIsLogged(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		for _, test := range []struct {
 			wrong time.Duration
 			want  string

@@ -62,8 +62,7 @@ func lostDomain(t *testing.T, d *db.DB, accountID model.AccountID) *audit.Entry 
 // DNS that does not answer changes nothing, and a domain that an operator has confirmed is not
 // looked up.
 func TestDomainsAreLookedUp(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		dns, store, now := testkit.NewDNS(t), accounts.New(d), dbtest.Start
 		owner := world.New(t, d).User("owner@corp.example")
 		p := claim(t, d, owner, "corp.example")
@@ -159,8 +158,7 @@ func TestDomainsAreLookedUp(t *testing.T) {
 // TestChangedDuringLookup checks that the outcome of a lookup does not change a provider that has
 // changed meanwhile.
 func TestChangedDuringLookup(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		dns := testkit.NewDNS(t)
 		owner := world.New(t, d).User("owner@corp.example")
 		p := claim(t, d, owner, "corp.example")
@@ -190,8 +188,7 @@ func TestChangedDuringLookup(t *testing.T) {
 // TestNewRecordTakesDomain checks that an account with a record gets the domain of an account whose
 // own record is gone, and of no other.
 func TestNewRecordTakesDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := accounts.New(d)
 		first, second := world.New(t, d).User("first@old.example"), world.New(t, d).User("second@new.example")
 		holder, taker := claim(t, d, first, "corp.example"), claim(t, d, second, "corp.example")
@@ -241,8 +238,7 @@ func TestNewRecordTakesDomain(t *testing.T) {
 // TestAccountsTakeDomainsInOrder checks that two accounts which take a domain at the same time do
 // not wait for each other for ever, and that one of them has it.
 func TestAccountsTakeDomainsInOrder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var claims []*model.AccountProvider
 		for i := range 3 {
 			owner := world.New(t, d).User(fmt.Sprintf("owner%d@corp.example", i))

@@ -21,8 +21,7 @@ import (
 // TestDeadlockedTransactionRunsAgain checks that the database ends one of two transactions that
 // wait for each other, and that this transaction runs again.
 func TestDeadlockedTransactionRunsAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		world.New(t, d).User("a@example.com")
 		world.New(t, d).User("b@example.com")
 		change := func(user, name string) string {
@@ -237,8 +236,7 @@ func TestTheLastOperatorStays(t *testing.T) {
 // TestRevocationMeetsAcceptance revokes and accepts an invitation at the same time, and checks that
 // one of the two fails.
 func TestRevocationMeetsAcceptance(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		revoked, accepted := dbtest.RaceInOrder(t, d, `DELETE FROM "mails"`,
 			func() error {
@@ -357,8 +355,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 // TestDeleteAccountChecksTheOwnerAgain checks that an account is deleted only by a user who is
 // still an owner, with the checked password, under the deletion's locks.
 func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		second := addMember(t, d, w.owner.AccountID, "second@example.com", model.RoleOwner)
 

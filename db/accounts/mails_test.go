@@ -154,8 +154,7 @@ func TestInvalidLinksAreNotSent(t *testing.T) {
 // TestResetOfAnUnknownAddress checks that a request for an unknown address also writes a row, and
 // does not store the address.
 func TestResetOfAnUnknownAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		world.New(t, d).User("owner@example.com")
 
 		for range 2 {

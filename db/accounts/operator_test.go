@@ -14,8 +14,7 @@ import (
 // TestLastOperator checks that an installation keeps an operator, also if the operator is its only
 // user, and that a user who is no operator does not count.
 func TestLastOperator(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		set := func(email string, operator bool) error {
 			return accounts.New(d).SetOperator(t.Context(), email, operator)
 		}

@@ -19,8 +19,7 @@ import (
 // TestStorePasswordReset checks that the operator's reset revokes earlier secrets, mailed or not,
 // and that the user is mailed about it, without the link itself.
 func TestStorePasswordReset(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		user := world.New(t, d).User("owner@example.com")
 		world.New(t, d).User("other@example.com")
@@ -66,8 +65,7 @@ func TestStorePasswordReset(t *testing.T) {
 // TestAChangedPasswordIsMailed checks that the mail lists the API tokens that stay valid, that
 // mails are limited per hour, and that each change starts a new generation.
 func TestAChangedPasswordIsMailed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		user, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		for _, u := range []*model.User{user, other} {

@@ -15,8 +15,7 @@ import (
 // TestNoSessionWithoutTheSecondFactor: a password that was checked before the user got a second
 // factor starts no session afterwards.
 func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store, ctx := accounts.New(d), t.Context()
 		now := model.Instant(1_795_168_800_000_000)
 		user := world.New(t, d).User("owner@example.com")
@@ -80,8 +79,7 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 
 // TestChallengesAndCounters: a challenge is answered once, and a passkey's counter grows.
 func TestChallengesAndCounters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store, ctx := accounts.New(d), t.Context()
 		now := model.Instant(1_795_168_800_000_000)
 		user := world.New(t, d).User("owner@example.com")

@@ -31,8 +31,7 @@ func attempt(t *testing.T, d *db.DB, at model.Instant, limits ...accounts.SignIn
 }
 
 func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		now := dbtest.Start
 		for i := range 5 {
 			if wait := attempt(t, d, now, byAccount); wait != 0 {
@@ -77,8 +76,7 @@ func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
 }
 
 func TestSignInCountsAccountAndNetwork(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		another := byAccount
 		another.Key = []byte("another account")
 
@@ -105,8 +103,7 @@ func TestSignInCountsAccountAndNetwork(t *testing.T) {
 }
 
 func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		for range 5 {
 			attempt(t, d, dbtest.Start, byAccount, byNetwork)
 		}
@@ -133,8 +130,7 @@ func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
 }
 
 func TestCancelledSignInIsNotCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		for range 20 {
 			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
 				t.Fatalf("wait %v", wait)
@@ -145,8 +141,7 @@ func TestCancelledSignInIsNotCounted(t *testing.T) {
 }
 
 func TestParallelGuessesAreAllCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
 		for range 40 {
@@ -172,8 +167,7 @@ func TestParallelGuessesAreAllCounted(t *testing.T) {
 // TestAnAttemptMeetsASuccess checks that a success clears the counter while another attempt is
 // being counted.
 func TestAnAttemptMeetsASuccess(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		var wait time.Duration
 
@@ -194,8 +188,7 @@ func TestAnAttemptMeetsASuccess(t *testing.T) {
 }
 
 func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		attempt(t, d, dbtest.Start.Add(time.Hour), byNetwork)
 		if n, err := accounts.New(d).SignIns.DeleteOld(t.Context(),
@@ -208,8 +201,7 @@ func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 // TestARefusedAttemptOnlyReads checks that an attempt that must wait costs one read: no
 // transaction, no write, no row, also for keys without a counter.
 func TestARefusedAttemptOnlyReads(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 
 		for range 5 {
@@ -246,8 +238,7 @@ func TestARefusedAttemptOnlyReads(t *testing.T) {
 // than the rule, and that the returned wait is enough. A step of the clock does not shorten a wait
 // that it does not skip.
 func TestNoStepOfTheClockLocksOut(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		random := rand.New(rand.NewPCG(1, 0))
 		now := dbtest.Start
 

@@ -15,8 +15,7 @@ import (
 // TestSuspensionMailsTheOwners checks that only the owners of an account get a mail when it is
 // suspended and when it is resumed. Another reason or a repeated call sends no mail.
 func TestSuspensionMailsTheOwners(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		operator, owner := world.New(t, d).User("operator@example.com"), world.New(t, d).User("owner@example.com")
 		addMember(t, d, owner.AccountID, "member@example.com", model.RoleMember)
 		testkit.NoError(t, dbtest.Exec(d, "UPDATE users SET operator = (id = ?)", operator.ID))

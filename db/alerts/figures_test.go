@@ -30,8 +30,7 @@ SELECT CAST(? AS integer), CAST(? AS bigint) - CAST(i AS bigint) * 1000000, CAST
 // TestWatched checks whose figures are read: those of live sites of accounts with a channel, with
 // the events that the channels of the site and of its account want.
 func TestWatched(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var sites []*model.Site
 		for i := range 6 {
 			sites = append(sites, world.New(t, d).Site(fmt.Sprintf("site%d.example", i), world.Webhook))
@@ -83,8 +82,7 @@ func TestWatched(t *testing.T) {
 
 // TestCounts checks the numbers of page views in spans, with their bounds, and the last one.
 func TestCounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		addPageviews(t, d, site.ID, now, 100)
@@ -128,8 +126,7 @@ func TestCounts(t *testing.T) {
 // TestBounds checks that a site with very many page views costs no more than MaxCounted of them,
 // and that each read uses the index of its table, in a table with rows of other sites.
 func TestBounds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		now := dbtest.Noon
 		addPageviews(t, d, site.ID, now, alerts.MaxCounted+1)
@@ -187,8 +184,7 @@ SELECT 5000000 + i % 50, i, 'conversion', 'e', CASE WHEN i % 2 = 0 THEN 'failed'
 
 // TestFinishedDeliveries compares the figures of failed deliveries with their rows.
 func TestFinishedDeliveries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, healthy := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("healthy.example", world.Webhook)
 		now := dbtest.Noon
 		add := func(siteID model.SiteID, kind, state string, before time.Duration) model.Instant {
@@ -233,8 +229,7 @@ VALUES (?, ?, ?, 'e', ?, 5, ?, 0, '')`, siteID, model.NewTimeID(at), kind, state
 
 // TestAttacks checks which sitekeys are read.
 func TestAttacks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account, other := world.New(t, d).Account("one"), world.New(t, d).Account("two")
 		for i, row := range []struct {
 			account model.AccountID

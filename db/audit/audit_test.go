@@ -31,8 +31,7 @@ func entries(t *testing.T, d *db.DB, accountID model.AccountID, filter audit.Fil
 }
 
 func TestWrite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		other := &model.User{ID: user.ID + 1, Email: "other@example.com"}
 		// After the entry of the sign-up, which has the machine's time.

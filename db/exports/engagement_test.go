@@ -86,8 +86,7 @@ func TestExportEngagement(t *testing.T) {
 // TestExportAfterFailure checks that a page that fails leaves no transaction to the next user of
 // its connection.
 func TestExportAfterFailure(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		if !d.IsPostgres() {
 			return // pages are one statement
 		}

@@ -91,8 +91,7 @@ func TestFind(t *testing.T) {
 			plant: func(_ *testing.T, _ *db.DB, now model.Instant) string { return notice(now.Month(), 80, 10_000) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+			dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 				world.New(t, d).Site("shop.example")
 				now, err := d.Now(t.Context())
 				testkit.NoError(t, err)
@@ -122,8 +121,7 @@ func TestFind(t *testing.T) {
 // TestCertificates checks that certificates that are missing or have expired are errors, and late
 // ones warnings.
 func TestCertificates(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const day = 24 * time.Hour
 		now, err := d.Now(t.Context())
 		testkit.NoError(t, err)

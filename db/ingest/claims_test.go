@@ -54,8 +54,7 @@ func addAccounts(t *testing.T, d *db.DB) {
 }
 
 func TestCaptchaStoreClaims(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
 		store := claimStore(t, d)
 
@@ -78,8 +77,7 @@ func TestCaptchaStoreClaims(t *testing.T) {
 }
 
 func TestCaptchaStoreUsage(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account := world.New(t, d).Account("a")
 		testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K))
 
@@ -126,8 +124,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 // TestFailedTransactionChangesNothing checks that a transaction that fails in the middle leaves no
 // claim behind, and that the store still works.
 func TestFailedTransactionChangesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account := world.New(t, d).Account("a")
 		store := claimStore(t, d)
 
@@ -152,8 +149,7 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 // TestConcurrentClaimStores checks that writers that claim the same keys in any mixture return each
 // key once, and never deadlock.
 func TestConcurrentClaimStores(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		accountList := []model.AccountID{world.New(t, d).Account("a"), world.New(t, d).Account("b"),
 			world.New(t, d).Account("c")}
@@ -235,8 +231,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 }
 
 func TestDeleteConsumed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
 		store := claimStore(t, d)
 

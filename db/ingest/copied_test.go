@@ -72,8 +72,7 @@ var november = model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 
 // TestLargeBatches checks that large batches store the same rows as small ones.
 func TestLargeBatches(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		update := copiedStore(t, d, site)
 

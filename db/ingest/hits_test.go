@@ -33,8 +33,7 @@ func count(t *testing.T, hits *ingest.HitStore, site *model.Site, n int64) {
 // TestConcurrentHitStores checks that two writers that read and write one site's count lose no
 // update.
 func TestConcurrentHitStores(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		a, b := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		keys := ingest.HitKeys{Usage: []model.UsageKey{keyOf(a), keyOf(b)}}
 		done := make(chan error)
@@ -75,8 +74,7 @@ func TestConcurrentHitStores(t *testing.T) {
 // TestHitStoreRepeatsAfterCollision checks that decide runs again after an id collision, and that
 // nothing of the first run stays.
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, hits := siteWithStore(t, d)
 
 		visit := func(n int16) []model.Visit { return []model.Visit{{SiteID: site.ID, N: n, Channel: "direct"}} }
@@ -107,8 +105,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 
 // TestHitStoreAllOrNothing checks that nothing of a batch is stored when one row is refused.
 func TestHitStoreAllOrNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, hits := siteWithStore(t, d)
 
 		count(t, hits, site, 1)
@@ -176,8 +173,7 @@ func TestHitStoreReconnects(t *testing.T) {
 // TestHitStoreIsBounded checks that Update ends with its context while another writer holds the
 // site's lock.
 func TestHitStoreIsBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		holder, waiter := hitStore(t, d), hitStore(t, d)
 
@@ -217,8 +213,7 @@ func TestHitStoreIsBounded(t *testing.T) {
 // TestVisitsAreReadBack checks that a batch reads visits as an earlier batch wrote or continued
 // them, and only the visits of its days.
 func TestVisitsAreReadBack(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, store := siteWithStore(t, d)
 
 		at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
@@ -282,8 +277,7 @@ func TestVisitsAreReadBack(t *testing.T) {
 // TestEngagementIsAdded checks that reports on one page view id and day add up within their bounds
 // in one row, and that a batch reads which rows exist and how many were added.
 func TestEngagementIsAdded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, store := siteWithStore(t, d)
 
 		day := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)).Day()

@@ -16,8 +16,7 @@ import (
 )
 
 func TestRejections(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		key := func(day model.Day, endpoint, code string) ingest.RejectionKey {
 			return ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
@@ -63,8 +62,7 @@ func TestRejections(t *testing.T) {
 // TestRejectionsAllOrNone checks that counts in several statements are added together or not at
 // all.
 func TestRejectionsAllOrNone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		counts := make(map[ingest.RejectionKey]int64)
 		for day := range model.Day(2_500) {

@@ -17,8 +17,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 func TestMigrateTwiceChangesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		testkit.NoError(t, migrations.Apply(t.Context(), d))
 		schema, err := migrations.ReadSchema(t.Context(), d)
 		if err != nil || len(schema.Pending) != 0 || len(schema.Unknown) != 0 || schema.TooNew() {

@@ -16,8 +16,7 @@ import (
 // TestQuotaAlerts checks that each notice of a quota is one alert, however often and concurrently
 // the notices are mailed, and none for a stopped site or an account without a channel for it.
 func TestQuotaAlerts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		wants := func(c *model.AlertChannel) { c.Events = []model.AlertEvent{model.AlertQuota} }
 		live, paused := world.New(t, d).Site("live.example", world.Webhook), world.New(t, d).Site("paused.example", world.Webhook)
 		deleted, unwanted := world.New(t, d).Site("deleted.example", world.Webhook), world.New(t, d).Site("unwanted.example", world.Webhook)

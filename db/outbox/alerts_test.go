@@ -74,8 +74,7 @@ func messagesOf(t *testing.T, d *db.DB, channelID int64) (texts []string) {
 
 // TestQueueAlert checks which channels get a message about an alert, and what quiet hours change.
 func TestQueueAlert(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		quiet := model.QuietHours{From: 11 * 60, To: 14 * 60, Zone: "UTC"}
@@ -133,8 +132,7 @@ func TestQueueAlert(t *testing.T) {
 // TestOneOpenAlert checks that the database refuses a second open alert about the same, also of no
 // site.
 func TestOneOpenAlert(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		insert := func(change func(*model.Alert)) error {
 			alert := model.Alert{AccountID: site.AccountID, Event: model.AlertQuota, BeganAt: 1, SeenAt: 1}
@@ -162,8 +160,7 @@ func TestOneOpenAlert(t *testing.T) {
 
 // TestAlertsOfOperators checks that alerts of the installation reach operators' channels only.
 func TestAlertsOfOperators(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		user := func(email string, operator bool) (id model.UserID) {
 			u := model.User{Email: email, Operator: operator, Language: model.English, CreatedAt: 1}
@@ -199,8 +196,7 @@ func TestAlertsOfOperators(t *testing.T) {
 // TestChannelMessagesAreBounded checks the limit of a channel's messages, which ends do not count
 // for.
 func TestChannelMessagesAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(c *model.AlertChannel) { c.Events = []model.AlertEvent{model.AlertNewSignIn} })
 		now := dbtest.Noon
@@ -289,8 +285,7 @@ func leaseOf(t *testing.T, d *db.DB, channel int64, now model.Instant) *outbox.L
 // TestEndFollowsBeginning checks the end of alerts with beginnings that were delivered, have failed
 // once or for good, or are being attempted.
 func TestEndFollowsBeginning(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ok, once, gone := outbox.AttemptResult{}, outbox.AttemptResult{Error: model.AttemptTimeout}, outbox.AttemptResult{Error: model.AttemptGone}
 		for i, test := range []struct {
 			name   string
@@ -332,8 +327,7 @@ func TestEndFollowsBeginning(t *testing.T) {
 // TestQuietRetries checks that retries, and messages that a suspension held, wait for the end of
 // quiet hours, and that manual attempts do not.
 func TestQuietRetries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("mail.example", world.Webhook)
 		quiet := model.QuietHours{From: 12*60 + 1, To: 14 * 60, Zone: "UTC"}
 		_, leased := begunAndLeased(t, d, site, func(c *model.AlertChannel) { c.Quiet = quiet })
@@ -381,8 +375,7 @@ func TestQuietRetries(t *testing.T) {
 // TestMailsAfterAFault checks that a message that cannot be read does not keep the others from
 // being mailed.
 func TestMailsAfterAFault(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		insertChannel(t, d, site, func(c *model.AlertChannel) { c.Kind = model.ChannelEmail })
 		for i := range 3 {
@@ -399,8 +392,7 @@ func TestMailsAfterAFault(t *testing.T) {
 // TestChannelIsLockedFirst checks that a finished attempt waits for a change of its channel without
 // a lock of the message. On SQLite a transaction excludes all others.
 func TestChannelIsLockedFirst(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		if !d.IsPostgres() {
 			return
 		}
@@ -441,8 +433,7 @@ func TestChannelIsLockedFirst(t *testing.T) {
 // TestBacklogOfMessages checks that the backlog counts messages to channels: due ones, those that
 // wait for the end of quiet hours, and none of a deleted site or a suspended account.
 func TestBacklogOfMessages(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, now := world.New(t, d).Site("shop.example", world.Webhook), dbtest.Noon
 		insertChannel(t, d, site, func(c *model.AlertChannel) { c.SiteID = site.ID })
 		insertChannel(t, d, site, func(c *model.AlertChannel) {

@@ -57,8 +57,7 @@ func noFailedPlan(t testing.TB) func(siteID model.SiteID, err error) {
 // TestFailingPlan checks that each call skips a site that fails to be planned and reports it once,
 // while all days of other sites are planned. The next call tries it again.
 func TestFailingPlan(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		today := dbtest.Noon.Day()
 		siteList := make([]*model.Site, 5)
 		for i := range siteList {
@@ -110,8 +109,7 @@ func TestFailingPlan(t *testing.T) {
 // TestPlanDailyExports checks that each day since the webhook was set has its parts once, with each
 // event in one of them, however many processes plan it. Missed days are sent late, up to the limit.
 func TestPlanDailyExports(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, silent := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("silent.example", world.Webhook)
 		today := dbtest.Noon.Day()
 
@@ -204,8 +202,7 @@ func TestPlanDailyExports(t *testing.T) {
 // TestSetDailyExportWebhook checks that a changed URL continues with the same day, and that one
 // removed and set again starts with the current day.
 func TestSetDailyExportWebhook(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		day := time.Duration(24) * time.Hour
 		for _, step := range []struct {

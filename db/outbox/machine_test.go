@@ -146,8 +146,7 @@ VALUES (?, 'owner@shop.example', 'test', '{"a": 1}', 'pending', 0, ?, ?) RETURNI
 // TestMachine checks the attempts of each kind of rows: leases, their ends, counts, late results,
 // and the end of the schedule.
 func TestMachine(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 		for _, kind := range kindsOf(t, d, site, channel) {
@@ -217,8 +216,7 @@ func TestMachine(t *testing.T) {
 
 // TestPostpone checks that a row that may not be sent yet keeps its counts.
 func TestPostpone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, quiet := world.New(t, d).Site("shop.example", world.Webhook), model.QuietHours{From: 11 * 60, To: 13 * 60, Zone: "UTC"}
 		channel := insertChannel(t, d, site, func(c *model.AlertChannel) { c.Quiet = quiet })
 		kinds := kindsOf(t, d, site, channel)
@@ -252,8 +250,7 @@ func TestPostpone(t *testing.T) {
 // TestRedeliverKinds checks that manual attempts have the same rules for deliveries and messages:
 // none during an attempt, a limited number, and a failure leaves the state as it was.
 func TestRedeliverKinds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 		kinds := kindsOf(t, d, site, channel)
@@ -292,8 +289,7 @@ func TestRedeliverKinds(t *testing.T) {
 
 // TestListPages reads the lists of two owners of each kind page by page, in both directions.
 func TestListPages(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const n = 5
 		var owners [2][]int64 // of deliveries and of messages
 		var want [2]map[int64][]int64

@@ -19,8 +19,7 @@ import (
 // TestRedeliveriesAreBounded checks the limit of manual redeliveries, and that the last attempts
 // are listed.
 func TestRedeliveriesAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		id := pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
 		now := dbtest.Noon
@@ -81,8 +80,7 @@ VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id))
 // TestTestWebhooksAreLimited checks that a site has one pending test at a time, however many
 // requests run at once, and a limited number in an hour.
 func TestTestWebhooksAreLimited(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		var made atomic.Int64

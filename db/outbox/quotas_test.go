@@ -21,8 +21,7 @@ import (
 // quota, however often and concurrently its marks are read. Another month has its own notices. A
 // deleted site gets no notice, and its mark is cleared.
 func TestSiteQuotaNotices(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 
@@ -143,8 +142,7 @@ func shownNotice(n *outbox.QuotaNotice) string {
 // notices, that the search for new marks reads the index of these, and no other site. More marks
 // than a page are all noted.
 func TestSiteQuotasReadMarks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		add := func(first, last model.SiteID, noted int) {
 			t.Helper()
@@ -181,8 +179,7 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted))
 // each plan's quota in a month, including thresholds that a lower plan reaches, and no second
 // notice after another change. Notices of the data plane count as well.
 func TestCaptchaQuotaNotices(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		account := world.New(t, d).Account("a")
 

@@ -40,8 +40,7 @@ func statesOf(t *testing.T, d *db.DB, site *model.Site) string {
 // TestWaitForAddress checks that deliveries of a site without an address wait without an attempt,
 // all of a lane at once, and continue their schedule when the site gets an address.
 func TestWaitForAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		next := func(now model.Instant) *outbox.Leased {
@@ -106,8 +105,7 @@ func TestWaitForAddress(t *testing.T) {
 // TestWaitIsBounded checks that a delivery that waited for a week fails without a mail, and that a
 // delivery of that age does not wait at all. Tests do not wait either.
 func TestWaitIsBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		setAddress(t, d, site, "", now)
@@ -157,8 +155,7 @@ func TestWaitIsBounded(t *testing.T) {
 // TestLongBacklogsWait checks that a long backlog starts and ends to wait in few transactions, and
 // that the job resumes the deliveries that the change of the address left waiting.
 func TestLongBacklogsWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		setAddress(t, d, site, "", now)
@@ -193,8 +190,7 @@ SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, b
 // TestRepeatedDeliveriesDoNotWait removes the address between a manual request and its attempt, and
 // checks that an ended delivery fails and a pending delivery waits.
 func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		ended, open := pending(t, d, site.ID, model.DeliveryConversion, now), pending(t, d, site.ID, model.DeliveryConversion, now)

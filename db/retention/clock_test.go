@@ -13,8 +13,7 @@ import (
 // TestNowIsTheDatabasesTime checks that the time is the server's or, with SQLite, this machine's,
 // unless a test sets a clock. Both run on one machine here.
 func TestNowIsTheDatabasesTime(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		before := model.At(time.Now())
 		now, err := d.Now(t.Context())
 
@@ -148,8 +147,7 @@ func TestClockJumps(t *testing.T) {
 // long it was wrong, and after 70 minutes by a process that does not. After another jump the wait
 // restarts.
 func TestClockIsCorrected(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 		d := clock.open(t, databaseURL)
 		clock.run(t, d, time.Minute)

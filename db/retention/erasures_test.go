@@ -257,8 +257,7 @@ func missing(a, b []string) []string {
 // TestEraseDuringHit checks that a hit which would continue a visit while it is deleted begins
 // another visit. No page view is left without its visit.
 func TestEraseDuringHit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
 		visitor := model.VisitorKey{SiteID: site.ID, Visitor: model.VisitorID{7}}
 		hits := ingest.NewHitStore(dbtest.SitesCell(t, d))
@@ -313,8 +312,7 @@ func TestEraseDuringHit(t *testing.T) {
 
 // TestRequestErasure checks which sites and ids are accepted, and the limit.
 func TestRequestErasure(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site, other := erasableSite(t, d, "shop.example"), erasableSite(t, d, "other.example")
 		for _, id := range []string{"", "x", subjectID[1:], subjectID + "0", strings.Repeat("0g", 32)} {

@@ -15,8 +15,7 @@ import (
 )
 
 func TestOldMonthsAreDropped(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)))
 
 		a, b := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
@@ -82,8 +81,7 @@ func TestOldRowsGoInChunks(t *testing.T) {
 }
 
 func TestOldRecordsAreDeleted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		account := world.New(t, d).Account("captcha")
 		if key, _, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "form", nil, now); err != nil || key.ID != 1 {
@@ -201,8 +199,7 @@ VALUES (?, 1, false, ?, 0, 0, '', '')`, message.ID, m.at); err != nil {
 }
 
 func TestAuditLogsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		busy, quiet := world.New(t, d).Site("busy.example"), world.New(t, d).Site("quiet.example")
 		name := "shop"
 		for range 5 {

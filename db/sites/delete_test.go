@@ -40,8 +40,7 @@ func fillTo(t *testing.T, d *db.DB, accountID model.AccountID, n int) {
 // TestSitesAndSitekeysAreBounded checks that an account has no more than the limit, even when many
 // are created at once.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		fillTo(t, d, owner.AccountID, model.MaxSites-1)
 
@@ -96,8 +95,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 // TestDeletingManySitesTakesFewStatements checks that deleting an account with many sites, and
 // purging these, takes as many statements as with few sites.
 func TestDeletingManySitesTakesFewStatements(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		statements := dbtest.WatchStatements(d)
 		world.New(t, d).User("operator@example.com")
@@ -192,8 +190,7 @@ func collectChanges(t *testing.T, d *db.DB) (changed func(n int) (sites map[mode
 // TestPurgeSites checks that the rows of the given sites are deleted in all tables, and those of
 // other sites stay.
 func TestPurgeSites(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction's share
 		for _, statement := range []string{
 			"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, 1), (8, 1), (9, 1)",

@@ -52,8 +52,7 @@ func siteChanges(ctx context.Context, d *db.DB, accountID model.AccountID, siteI
 // TestSettingsBelongToTheAccount checks that changes of another account's site fail like those of
 // an unknown site, and change nothing.
 func TestSettingsBelongToTheAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site, other := world.New(t, d).Site("example.com"), world.New(t, d).User("other@example.org")
 		before := rulesOf(t, d, site)
@@ -104,8 +103,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 // TestListsAreBounded checks that of 80 values added concurrently, exactly as many are stored as a
 // site may have. Adding a stored value still succeeds then.
 func TestListsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
 		d := processes[0]
 		site := world.New(t, d).Site("example.com")
@@ -158,8 +156,7 @@ func TestListsAreBounded(t *testing.T) {
 }
 
 func TestOwnDomainIsNoExtraDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		dbtest.WantCode(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid,
 			"own_domain", "domain")
@@ -176,8 +173,7 @@ func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 }
 
 func TestEventNames(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		type change = func(context.Context, model.AccountID, model.SiteID, string) error
 
@@ -230,8 +226,7 @@ func TestEventNames(t *testing.T) {
 }
 
 func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		prefix := netip.MustParsePrefix
 
@@ -294,8 +289,7 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 }
 
 func TestServerSecretReplacesTheOldOne(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site := world.New(t, d).Site("example.com")
 		known := func(secret string) bool {
@@ -324,8 +318,7 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 }
 
 func TestConversionWebhookAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		for address, ok := range map[string]bool{
 			"https://example.com/hook": true, "https://[2001:db8::1]:8443/": true, "": true,
@@ -343,8 +336,7 @@ func TestConversionWebhookAddress(t *testing.T) {
 }
 
 func TestSitePlan(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		for _, test := range []struct {
 			plan   model.Plan

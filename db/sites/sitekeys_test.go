@@ -31,8 +31,7 @@ func sameSitekey(a, b *model.Sitekey) bool {
 }
 
 func TestSitekeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx, account, other := t.Context(), world.New(t, d).Account("a"), world.New(t, d).Account("b")
 		key, secret := newSitekey(t, d, account, "shop.example", "example.com", "example.com")
 		if !model.IsSitekey(key.Sitekey) || !model.IsSecret(model.CaptchaSecretPrefix, secret) ||
@@ -130,8 +129,7 @@ func TestSitekeys(t *testing.T) {
 }
 
 func TestSitekeyFields(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx, account := t.Context(), world.New(t, d).Account("a")
 		key, _ := newSitekey(t, d, account, "example.com")
 
@@ -167,8 +165,7 @@ func TestSitekeyFields(t *testing.T) {
 }
 
 func TestSitekeyPages(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account := world.New(t, d).Account("a")
 		var ids []model.SitekeyID
 		for range 5 {
@@ -202,8 +199,7 @@ func TestSitekeyPages(t *testing.T) {
 // TestWatchSitekeys checks that every change is reported, in the process that makes it and in
 // others, and not to watchers of sites.
 func TestWatchSitekeys(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		t.Run("here", func(t *testing.T) { testWatchSitekeys(t, d, d, "here") })
 		t.Run("elsewhere", func(t *testing.T) { testWatchSitekeys(t, d, dbtest.Open(t, databaseURL), "elsewhere") })

@@ -75,8 +75,7 @@ func wantState(t *testing.T, what string, synced <-chan bool, want bool) {
 // TestChangesReachEveryProcess checks that every change of a site is reported in another process,
 // and most of them within a second: on a busy machine one of them can take longer.
 func TestChangesReachEveryProcess(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		listener := dbtest.Open(t, databaseURL)
 		owner := world.New(t, d).User("owner@example.com")

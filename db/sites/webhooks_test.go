@@ -45,8 +45,7 @@ func webhookMails(t *testing.T, d *db.DB) []string {
 // with only the hosts of the addresses. Members, viewers and other accounts get none, and a change
 // without effect is not mailed.
 func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site := world.New(t, d).Site("shop.example")
 		world.New(t, d).User("other@example.org")
@@ -114,8 +113,7 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 // TestMailsAboutAddressesAreBounded checks that only the first changes of a site on a day are
 // mailed, that the last of these mails says so, and that the next day starts again.
 func TestMailsAboutAddressesAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example")
 		change := func(n int, at model.Instant) {
 			t.Helper()
@@ -151,8 +149,7 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 // TestAShortSecretStillSigns checks that a secret stored before the minimum length existed is still
 // used, and that another short one is refused and changes nothing.
 func TestAShortSecretStillSigns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		key := []byte(strings.Repeat("key!", 8))
 		d.UseApplicationKey(key)

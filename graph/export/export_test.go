@@ -209,8 +209,7 @@ func paths(rows []map[string]any) []string {
 }
 
 func TestErrors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		foreign := nodeid.Of(s.ids, other.site.ID)
 		for _, test := range []struct {
@@ -295,8 +294,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestRange(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		midnight := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 		s.store(midnight.Add(-time.Microsecond), model.Visit{Channel: "direct", Visitor: model.VisitorID{1}}, "/19th")
@@ -322,8 +320,7 @@ func TestRange(t *testing.T) {
 }
 
 func TestPaging(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		var want []string
 		for i := range 25 {
@@ -355,8 +352,7 @@ func TestPaging(t *testing.T) {
 
 // TestColumns compares a whole row, in both formats.
 func TestColumns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, Channel: "paid search", Referrer: "www.google.com",
 			UserID: []byte{0xfe, 15: 0x01},
@@ -417,8 +413,7 @@ func TestColumns(t *testing.T) {
 
 // TestEventColumns compares a whole row as it is sent, in both formats.
 func TestEventColumns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
 		s.storeEvent(
@@ -467,8 +462,7 @@ func TestEventColumns(t *testing.T) {
 // TestControlCharacters: texts with tabs, newlines and quotes keep both formats readable and are
 // returned as stored.
 func TestControlCharacters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
 		const path, properties = "/a\tb\nc \"d\", \x01\x7f\ufffd", `{"a\n":"\t\r\n\u0001","n":"1e400"}`
@@ -497,8 +491,7 @@ func TestControlCharacters(t *testing.T) {
 // TestLineBreaks: the CSV file has line breaks of texts as they are stored. The bytes are compared,
 // because Go's reader changes line breaks.
 func TestLineBreaks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
 		for i, path := range []string{"/a\nb", "/a\rb", "/a\r\nb", "\r\n", "/a\n\r=1\r"} {
@@ -530,8 +523,7 @@ func TestLineBreaks(t *testing.T) {
 
 // TestAmounts: every amount is a number with all its decimals, in both formats.
 func TestAmounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 
 		amounts := map[model.Money]string{
@@ -574,8 +566,7 @@ func TestAmounts(t *testing.T) {
 // TestEventPaging: range, offset and cursor work for events as for page views, and neither appears
 // among the other.
 func TestEventPaging(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/a page view")
 		midnight := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
@@ -617,8 +608,7 @@ func TestEventPaging(t *testing.T) {
 
 // TestFarRange: days outside of the range of time-based ids are accepted.
 func TestFarRange(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
 
@@ -639,8 +629,7 @@ func TestFarRange(t *testing.T) {
 }
 
 func TestNothingToExport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		for kind, header := range map[string]string{"pageviews": "row_id,time,pageview_id,", "events": "row_id,time,event,"} {
 			if _, body := s.get(map[string]string{"type": kind}, nil); strings.TrimSpace(body) != "[]" {
@@ -657,8 +646,7 @@ func TestNothingToExport(t *testing.T) {
 
 // TestNullColumns: an unknown value is null in JSON and empty in CSV.
 func TestNullColumns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
 
@@ -690,8 +678,7 @@ func TestNullColumns(t *testing.T) {
 }
 
 func TestDatabaseUnavailable(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 
 		testkit.NoError(t, d.Close())
@@ -706,8 +693,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 // TestDownloadsOfSeveralAccounts: a member downloads the sites of each of their accounts, and no
 // other ones.
 func TestDownloadsOfSeveralAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first, second, foreign := newShop(t, d, "first.example"), newShop(t, d, "second.example"), newShop(t, d, "foreign.example")
 		world.New(t, d).Member(first.owner.AccountID, "agency@example.com", model.RoleViewer)
 		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO memberships (user_id, account_id, role, created_at) "+
@@ -728,8 +714,7 @@ func TestDownloadsOfSeveralAccounts(t *testing.T) {
 
 // TestDownloadsOfGuests: a guest downloads the own site of an account, and no other one.
 func TestDownloadsOfGuests(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first := newShop(t, d, "first.example")
 		other := world.New(t, d).Site("other.example", world.Of(first.owner.AccountID))
 		invitation := model.NewInvitation(first.owner.AccountID, "guest@example.com", model.RoleViewer, "secret", dbtest.Start)
@@ -777,8 +762,7 @@ func (s *shop) storeMany() {
 
 // TestSlowReadersHoldNobody: downloads whose clients do not read hold no database connection.
 func TestSlowReadersHoldNobody(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 
@@ -854,8 +838,7 @@ func (s *shop) start(ctx context.Context) <-chan outcome {
 // TestSixDownloadsAtOnce: concurrent downloads of an account wait for each other, and all of them
 // succeed.
 func TestSixDownloadsAtOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 
@@ -888,8 +871,7 @@ func TestSixDownloadsAtOnce(t *testing.T) {
 // of arrival. A disconnected client leaves the queue. Waiting downloads hold no database connection
 // and do not delay other accounts.
 func TestDownloadsQueue(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		s.storeMany()
 		queue := s.queued(time.Hour, 0)
@@ -975,8 +957,7 @@ func TestWaitInVain(t *testing.T) {
 // cannot be mistaken for a complete one.
 func TestBrokenDownload(t *testing.T) {
 	testkit.SkipLong(t, "a download of many rows")
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 

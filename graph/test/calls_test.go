@@ -19,8 +19,7 @@ func eachApp(t *testing.T, test func(t *testing.T, a *app)) {
 // eachAppWith is eachApp with a setting.
 func eachAppWith(t *testing.T, change setting, test func(t *testing.T, a *app)) {
 	t.Helper()
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, newApp(t, d, change)) })
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) { test(t, newApp(t, d, change)) })
 }
 
 // sqliteApp returns the application of a parallel test that needs one engine.

@@ -354,8 +354,7 @@ func TestRequestsEnd(t *testing.T) {
 
 // TestDisconnectedClients: a disconnected client is not an error and is not logged.
 func TestDisconnectedClients(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		arrived, ended := make(chan struct{}), make(chan struct{}, 100)
 		a := newApp(t, d, func(s *settings) {
 			s.graph.ClientAddr = func(r *http.Request) netip.Addr {

@@ -235,8 +235,7 @@ func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
 // TestRedeliverFailed sends the failed deliveries since a time again, a bounded number at once and
 // each only once.
 func TestRedeliverFailed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var notifier notifier
 		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
 		c := a.owner("owner@example.com")
@@ -324,8 +323,7 @@ func TestRedeliverFailed(t *testing.T) {
 // TestResendDailyExport sends the parts of a past day again, as new messages and without effect on
 // the regular plan.
 func TestResendDailyExport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var notifier notifier
 		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
 		c := a.owner("owner@example.com")

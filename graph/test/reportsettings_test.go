@@ -28,9 +28,7 @@ func (c *client) reader(siteID string) string {
 }
 
 func TestTimeZoneOfASite(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		c.do("createSite", "domain", "zone.example", "timeZone", "Mars/Olympus").
 			named("an unknown zone").fails(t, "createSite", "timeZone:INVALID_TIME_ZONE")

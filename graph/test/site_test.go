@@ -127,8 +127,7 @@ func TestCreateSiteDomains(t *testing.T) {
 }
 
 func TestLocalDomainsAreASetting(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.AllowLocalDomains = true }).owner("owner@example.com")
 		c.createSite("demo.localhost").ok(t, "createSite")
 		c.createSite("localhost").named("localhost itself").fails(t, "createSite", "domain:INVALID_DOMAIN")

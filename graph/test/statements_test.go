@@ -50,8 +50,7 @@ func makeSites(t testing.TB, d *db.DB, n int) {
 }
 
 func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")

@@ -53,8 +53,7 @@ func (*explained) LiveVisitors(context.Context, *model.Site, model.Instant) (int
 // channels of a site: a spike by the last hour and the same hour a week before in the site's time
 // zone, which has changed its clocks between them, a drop by its day.
 func TestThresholdsNameCauses(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		site, e := w.site("shop.example", 1_000*24*time.Hour), &explained{}
 		now := model.At(time.Date(2026, 11, 3, 12, 10, 0, 0, time.UTC)) // 7:10 in New York, 8:10 UTC-4 a week before
@@ -102,8 +101,7 @@ func (w *alertWorld) messagesOf(site *model.Site) (messages []model.AlertMessage
 // alert by the spans that its rule has compared, that both are sent without an explanation after an
 // error, and that the end of an alert keeps it.
 func TestMessagesNameCauses(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		for _, failure := range []error{nil, errors.New("too expensive")} {
 			domain := fmt.Sprint("shop-", failure == nil, ".example")

@@ -58,8 +58,7 @@ func (f *figures) LiveVisitors(context.Context, *model.Site, model.Instant) (int
 // its message, and that a site with failing figures delays no other. Channels that get no messages
 // get no summaries.
 func TestChannelSummaries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		shop, broken := world.New(t, d).Site("shop.example", world.Of(user.AccountID)), world.New(t, d).Site("broken.example", world.Of(user.AccountID))
 		zone := "Pacific/Auckland" // 13 hours ahead
@@ -161,8 +160,7 @@ func TestChannelSummaries(t *testing.T) {
 // once: a spike is checked every 5 minutes, with a pause after a message, and a drop at 6:00 in the
 // site's time zone. An own channel gets the same as a site's.
 func TestThresholds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		site := world.New(t, d).Site("shop.example", world.Of(user.AccountID))
 		zone := "Pacific/Auckland" // 13 hours ahead

@@ -162,8 +162,7 @@ func TestObtain(t *testing.T) {
 
 	for _, name := range []string{"tls-alpn-01", "http-01"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+			dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 				d := dbtest.Open(t, databaseURL)
 				f := listenFront(t)
 				ports := acmetest.Options{Validity: 90 * 24 * time.Hour}

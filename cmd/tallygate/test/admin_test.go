@@ -18,9 +18,7 @@ const unknownUser = "tallygate: there is no user with the address unknown@exampl
 // TestAdmin runs every operator command on an installation with closed sign-ups: it creates an
 // account, sets a password by the link, and changes plans and limits.
 func TestAdmin(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SIGNUPS"], settings["TALLYGATE_CONTROL_ADDR"] = "closed", "127.0.0.1:0"
 		settings["TALLYGATE_DEFAULT_CAPTCHA_PLAN"] = "PRO_250K"

@@ -91,9 +91,7 @@ func TestAddressInUse(t *testing.T) {
 
 // TestAnotherSecretIsRefused checks that a process with another application key does not start.
 func TestAnotherSecretIsRefused(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SECRET"] = strings.Repeat("alpha ", 8)
 		p := start(t, settings, []string{"control", "data"})

@@ -61,8 +61,7 @@ func (o *testOwner) sitekeys() map[string]int {
 // TestRepeatedCallsOfTwoProcesses sends each call to two processes at once: both answer with one
 // sitekey, and one of them with its secret.
 func TestRepeatedCallsOfTwoProcesses(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		var owners [2]*testOwner
 		for i := range owners {

@@ -70,8 +70,7 @@ func rawForms() map[string][]byte {
 // marked visitor, a conversion webhook, the queue, an access log and exports. No form of the
 // address and of the agent is in what the installation stores, logs or sends.
 func TestNothingRawIsKeptRealRedis(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, testNothingRawIsKept)
+	dbtest.ParallelURL(t, testNothingRawIsKept)
 }
 
 func testNothingRawIsKept(t *testing.T, databaseURL string) {

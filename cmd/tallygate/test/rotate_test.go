@@ -220,9 +220,7 @@ func (r *rotation) purchase(p *process) {
 // database. Callers must see no difference.
 func TestRotateSecretOfFleet(t *testing.T) {
 	testkit.SkipLong(t, "a fleet")
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		r, old := newRotation(t, databaseURL, firstKey)
 		both := map[string]string{"TALLYGATE_SECRET": secondKey, "TALLYGATE_SECRET_PREVIOUS": firstKey}
 		early := r.token(old, old)
@@ -290,9 +288,7 @@ func TestRotateSecretOfFleet(t *testing.T) {
 // process reports that, and refuses to seal secrets instead of losing them.
 func TestRotateTooEarly(t *testing.T) {
 	testkit.SkipLong(t, "a fleet")
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		r, old := newRotation(t, databaseURL, firstKey)
 		r.view(old, "/before")
 
@@ -322,9 +318,7 @@ func TestRotateTooEarly(t *testing.T) {
 // then, and the rotation must complete later.
 func TestRotateSecretFile(t *testing.T) {
 	testkit.SkipLong(t, "a fleet")
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		for steps := range 4 {
 			t.Run(fmt.Sprint("interrupted after step ", steps), func(t *testing.T) {
 				if strings.HasPrefix(databaseURL, "postgres") {
@@ -440,9 +434,7 @@ func checkSecretFiles(t *testing.T, dir string) {
 // TestWrongPreviousSecret checks that keys which do not match the database stop the start and the
 // rotation, with the setting's name.
 func TestWrongPreviousSecret(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SECRET"] = firstKey
 		start(t, settings, []string{"control", "data"}).signal(syscall.SIGTERM)
@@ -491,9 +483,7 @@ func TestWrongPreviousSecret(t *testing.T) {
 // TestRotationMeetsSealing checks that a rotation during a change of a webhook secret leaves
 // nothing sealed with the previous key.
 func TestRotationMeetsSealing(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		open := func() *db.DB {
 			d, err := db.Open(databaseURL)
 			if err == nil {

@@ -88,8 +88,7 @@ func (p *plane) update(site *model.Site, u sites.SiteUpdate) {
 
 // TestVisitKeepsItsClient checks what the visit of a page view keeps, for each choice of its site.
 func TestVisitKeepsItsClient(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlaceful(t, d)
 		for i, test := range []struct {
 			name    string
@@ -194,8 +193,7 @@ const knownWrong = "Maemo"
 // of its first browser hit, that nothing is derived from what servers send, and that later hits
 // change nothing.
 func TestFirstBrowserHitSetsTheClient(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlaceful(t, d)
 		site := p.shop("a.example")
 		secret := p.secret(site)
@@ -247,8 +245,7 @@ func TestFirstBrowserHitSetsTheClient(t *testing.T) {
 // TestLeftOutHits checks each way to leave hits out, that it is counted under its reason, and that
 // other hits are stored.
 func TestLeftOutHits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlaceful(t, d)
 		site := p.site("a.example", quota)
 		countries, paths, shields := model.List[string]{"CH"}, model.List[string]{"/admin/**", "/login"}, model.List[model.Shield](model.Shields)

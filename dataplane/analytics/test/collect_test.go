@@ -27,8 +27,7 @@ const quota = 1_000
 // TestCollectErrors goes through the contract's table of errors (analytics contract, section 7),
 // and the order of the checks. A refused call must neither store a row nor be counted.
 func TestCollectErrors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		body := func(fields map[string]any) string {
@@ -133,8 +132,7 @@ func manyKeys(n int) string {
 // TestUnreadableBodiesAreCounted checks that a call whose body cannot be read counts for the site
 // that the body names, if one of the site's pages sent it (analytics contract, section 6).
 func TestUnreadableBodiesAreCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		large := `,"x":"` + strings.Repeat("x", 9_000) + `"}`
 
@@ -194,8 +192,7 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 // TestBrokenBodyIsNotCounted checks that a body that is cut off does not count, such as that of a
 // phone that loses its network.
 func TestBrokenBodyIsNotCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		whole := mustJSON(t, viewCall(site, "", nil).Body)
@@ -223,8 +220,7 @@ func TestBrokenBodyIsNotCounted(t *testing.T) {
 
 // TestDomainBinding goes through the rules of the contract's section 5. The site is on example.com.
 func TestDomainBinding(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		umlaut := p.site("xn--bcher-kva.example", quota)
@@ -298,8 +294,7 @@ func TestDomainBinding(t *testing.T) {
 }
 
 func TestPreflight(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		response, _ := p.Send(call{Method: http.MethodOptions, Body: "", Origin: "https://example.com",
 			Header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
@@ -323,8 +318,7 @@ func TestPreflight(t *testing.T) {
 
 // TestStoredPageview goes through the rules of the payload's keys (analytics contract, section 2).
 func TestStoredPageview(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 
@@ -403,8 +397,7 @@ func TestStoredPageview(t *testing.T) {
 }
 
 func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		for _, id := range []any{nil, "", "abc", "00000000000000fff", "000000000000000g", 7} {
@@ -515,8 +508,7 @@ func TestVisits(t *testing.T) {
 // TestVisitKeepsItsAttribution checks that referrer, campaign and channel of a visit are those of
 // its first page view.
 func TestVisitKeepsItsAttribution(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		p.View(site, "", map[string]any{"r": "https://www.google.com/", "u": map[string]any{"term": "tea"}})
@@ -534,8 +526,7 @@ func TestVisitKeepsItsAttribution(t *testing.T) {
 
 // TestVisitorsAreApart checks that another address, user agent or site means another visitor.
 func TestVisitorsAreApart(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
 		p.View(site, "203.0.113.1", nil)
@@ -558,8 +549,7 @@ func TestVisitorsAreApart(t *testing.T) {
 }
 
 func TestEngagement(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
 		const id = "0123456789abcdef"
@@ -612,8 +602,7 @@ func TestEngagement(t *testing.T) {
 // TestEngagementOfLaterDays checks that reports count until the end of the second UTC day after a
 // page view, also those that arrive before it, and add up within their bounds.
 func TestEngagementOfLaterDays(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		const id = "fedcba9876543210"
@@ -648,8 +637,7 @@ func TestEngagementOfLaterDays(t *testing.T) {
 // TestEngagementOfARepeatedID checks that the newest of a visitor's page views with one id has what
 // was reported on it, and that each page view has its own row.
 func TestEngagementOfARepeatedID(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		report := func(ms int) { p.View(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": ms}) }
@@ -681,8 +669,7 @@ func TestEngagementOfARepeatedID(t *testing.T) {
 // bounded number of rows, that reports which need no new row still count, and that each page view
 // brings room for its own.
 func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const most = 1_000 // of a site without page views
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -710,8 +697,7 @@ func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
 }
 
 func TestBotsAreIgnored(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		for _, agent := range []string{
@@ -736,8 +722,7 @@ func TestBotsAreIgnored(t *testing.T) {
 // TestQuotaIsExact checks that a hundred concurrent page views do not exceed the quota (analytics
 // contract, section 8).
 func TestQuotaIsExact(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 5)
 		for range 4 {
@@ -842,8 +827,7 @@ func TestTwoProcesses(t *testing.T) {
 
 // TestUnavailable checks that collect answers 503 without its database.
 func TestUnavailable(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		p.View(site, "", nil)
@@ -862,8 +846,7 @@ func TestUnavailable(t *testing.T) {
 // TestDeletedSite: a site that is deleted after both endpoints have cached it is refused by each
 // with its own error.
 func TestDeletedSite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("example.com")
 		bearer := "Bearer " + p.secret(site)

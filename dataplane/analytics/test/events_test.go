@@ -32,8 +32,7 @@ type m = map[string]any
 // TestCollectEvents goes through the contract's tables of events (section 2) and their errors
 // (section 7). It checks the answer, and the columns of a stored event.
 func TestCollectEvents(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		on, off := p.shop("shop.example"), p.site("plain.example", quota)
 		large := strings.Repeat("x", 4_096)
@@ -220,8 +219,7 @@ func TestCollectEvents(t *testing.T) {
 // TestTransactionsCountOnce checks that a purchase or refund that is recorded already is ignored,
 // also for many concurrent calls (analytics contract, section 2).
 func TestTransactionsCountOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, other := p.shop("shop.example"), p.shop("other.example")
 		purchase := func(on *model.Site, visitor, event string) {
@@ -265,8 +263,7 @@ func TestTransactionsCountOnce(t *testing.T) {
 // TestEventsJoinVisits checks that an event belongs to the visitor's latest visit of the day, and
 // starts one if there is none.
 func TestEventsJoinVisits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		p.View(site, "", m{"u": m{"source": "newsletter", "medium": "email"}})
@@ -400,8 +397,7 @@ func TestInventedPageviewIDs(t *testing.T) {
 // TestManualPageviews checks that a manual page view is ignored within a second of an automatic one
 // on its path (section 3).
 func TestManualPageviews(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		ignored := make(map[*model.Site]int64)
 		for i, test := range []struct {
@@ -471,8 +467,7 @@ func TestManualPageviews(t *testing.T) {
 
 // TestConversions checks that a key event stores a delivery with the contract's body (section 2).
 func TestConversions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, silent := p.shop("shop.example"), p.site("plain.example", quota)
 		p.View(site, "", m{"u": m{"source": "Partner", "campaign": "spring", "gclid": "Gx"}})
@@ -532,8 +527,7 @@ func TestConversions(t *testing.T) {
 // TestConversionOfAnOddPath checks that the webhook's body is valid JSON for a path with control
 // characters, and contains the path as it was sent.
 func TestConversionOfAnOddPath(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 
@@ -551,8 +545,7 @@ func TestConversionOfAnOddPath(t *testing.T) {
 
 // TestExcludedAddresses checks that hits from excluded addresses are accepted and not stored.
 func TestExcludedAddresses(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 
 		// The shop excludes 192.0.2.7 and 2001:db8::/32.
@@ -628,8 +621,7 @@ func TestPseudonymousUserID(t *testing.T) {
 // TestRejectionsAreCounted checks that each refused or ignored call of a known site is counted, by
 // day, endpoint and code (section 6).
 func TestRejectionsAreCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 1)
 		p.View(site, "", nil)
@@ -654,8 +646,7 @@ func TestRejectionsAreCounted(t *testing.T) {
 
 // TestChangesTakeEffect checks that the owner's changes apply to the next hit.
 func TestChangesTakeEffect(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		elsewhere := viewCall(site, "", nil)

@@ -46,8 +46,7 @@ func (s *faultyStore) Update(ctx context.Context, keys ingest.HitKeys, decide fu
 // TestFailedCommitIsNo204 checks that a hit that could not be committed is answered with 503 and
 // Retry-After.
 func TestFailedCommitIsNo204(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := &faultyStore{
 			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
 			before:   func(context.Context) error { return errors.New("disk full") },
@@ -101,8 +100,7 @@ func TestStuckStoreIsBounded(t *testing.T) {
 // TestDisconnectCancelsNothing checks that the page view of a browser that disconnects right after
 // sending is stored, as pages do when they are closed.
 func TestDisconnectCancelsNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		entered, release := make(chan struct{}, 1), make(chan struct{})
 		store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(ctx context.Context) error {
 			entered <- struct{}{}
@@ -372,8 +370,7 @@ func TestPoolExhausted(t *testing.T) {
 // row, both for the hit that is being stored and for the next one in the queue. Hits that were
 // answered with 503 are not stored after the row is unlocked, and later hits are.
 func TestLockWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
 		p := newPlaneOn(t, d, &faultyStore{
 			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
@@ -440,8 +437,7 @@ func holdUsage(t *testing.T, d *db.DB, siteID model.SiteID) (release func()) {
 // TestPauseRefusesNoHit checks that hits are stored, once each, which wait for a lock that is held
 // for longer than one attempt to store them.
 func TestPauseRefusesNoHit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		attempts := make(chan struct{}, 100)
 		p := newPlaneOn(t, d, &faultyStore{
 			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
@@ -476,8 +472,7 @@ func TestPauseRefusesNoHit(t *testing.T) {
 // TestFloodOfUnknownKeys checks that a flood of different made-up site keys delays no site. The
 // keys are answered with 404, or with 503 if there are too many.
 func TestFloodOfUnknownKeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		site := p.site("example.com", quota)
 		p.View(site, "", nil)

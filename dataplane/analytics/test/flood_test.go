@@ -180,8 +180,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 // TestBusyPageLosesNothing checks that all hits of a page that sends 60 within 5 seconds are
 // stored.
 func TestBusyPageLosesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
 		o := newOffice(p)
 		for i := range 5 {
@@ -196,8 +195,7 @@ func TestBusyPageLosesNothing(t *testing.T) {
 // up. The next visitor from another network is stored, and the owner sees the reason for the
 // ignored hits. TestFloodLeavesAMonth has the default limit and the smallest quota.
 func TestFlood(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const burst, forged = 200, 600
 		p := newFloodPlane(t, d, burst, floodRate)
 		site, other := p.site("free.example", forged), p.site("other.example", forged)
@@ -235,8 +233,7 @@ func TestFlood(t *testing.T) {
 // TestFloodLimitsAllKinds checks that page views, events and engagement reports share the limit,
 // that it refills with time, and that calls refused or ignored for other reasons do not count.
 func TestFloodLimitsAllKinds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 3, 1)
 		site := p.shop("shop.example")
 		send := func(want int, calls ...call) {
@@ -285,8 +282,7 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 // nor counted, and shown to the owner. Other sites, and the hits of browsers, have limits of their
 // own.
 func TestServerFlood(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const burst = 5
 		p := newPlaneWith(t, d, func(o *analytics.Options) {
 			o.FloodBurst, o.FloodRate = 1, 1
@@ -347,8 +343,7 @@ func TestServerFlood(t *testing.T) {
 // TestServerFloodInParallel checks that exactly the burst is stored of calls that arrive at once,
 // and that each of two processes grants a burst of its own.
 func TestServerFloodInParallel(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		const burst, sent = 50, 120
 		limited := func(o *analytics.Options) { o.ServerFloodBurst, o.ServerFloodRate = burst, 1 }
 		planes := []*plane{newPlaneWith(t, dbtest.Open(t, databaseURL), limited), newPlaneWith(t, dbtest.Open(t, databaseURL), limited)}
@@ -394,8 +389,7 @@ func TestServerFloodInParallel(t *testing.T) {
 // server-side events, which all come from the network of the shop, and that a burst of 0 turns
 // their own limit off.
 func TestServersHaveNoNetworkLimit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 1, 1)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
@@ -416,8 +410,7 @@ func TestServersHaveNoNetworkLimit(t *testing.T) {
 // TestNoFloodLimitBehindAnUnknownProxy checks that a loopback peer that forwards other addresses is
 // not limited, and one that does not is.
 func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 		p := newPlaneWith(t, d, func(o *analytics.Options) {
 			o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
@@ -449,8 +442,7 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 // proxy hides the clients, so that X-Forwarded-For has its address for all of them. A client that
 // claims the address of that hop has its limit.
 func TestNoFloodLimitForHiddenClients(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const sent = floodBurst + 100
 		trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}
 		clients := web.NewClients(trusted, slog.New(slog.DiscardHandler), time.Now)

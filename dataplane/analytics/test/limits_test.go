@@ -53,8 +53,7 @@ func TestEventKinds(t *testing.T) {
 // TestOwnLinkIsNotOutbound checks that a click to the site's domain, a subdomain or an extra domain
 // is accepted and not stored.
 func TestOwnLinkIsNotOutbound(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		testkit.NoError(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "checkout.example"))
@@ -73,8 +72,7 @@ func TestOwnLinkIsNotOutbound(t *testing.T) {
 
 // TestLimits checks each limit of the contract's table (section 8), at the limit and one beyond.
 func TestLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		ctx, account := t.Context(), site.AccountID

@@ -176,8 +176,7 @@ func TestServer(t *testing.T) {
 // TestServerTiesToTheBrowsersVisit checks that an event joins the visit of the browser with the
 // same address and user agent on that day (section 4).
 func TestServerTiesToTheBrowsersVisit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
@@ -202,8 +201,7 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 // and counted as a hint for the owner: a server behind a badly configured proxy sends the proxy's
 // address for all visitors. Events that are not recorded are counted for their own reason only.
 func TestServerPrivateAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
@@ -232,8 +230,7 @@ func TestServerPrivateAddress(t *testing.T) {
 // TestServerUserIDInUpperCase checks that an id is the same one in upper case, in which some
 // languages write hexadecimal numbers, and in lower case, in which the script sends it.
 func TestServerUserIDInUpperCase(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		bearer, id := "Bearer "+p.secret(site), strings.Repeat("ab", 32)
@@ -253,8 +250,7 @@ func TestServerUserIDInUpperCase(t *testing.T) {
 // TestServerSecretReplaced checks that a new key replaces the old one at once, and that a removed
 // one is refused.
 func TestServerSecretReplaced(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
@@ -283,8 +279,7 @@ func TestServerSecretReplaced(t *testing.T) {
 // TestOldServerSecret checks that a replaced key is valid until exactly the chosen time, in a
 // process that has it in its cache, and that at most one old key is.
 func TestOldServerSecret(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
 		// Another process serves. On SQLite it reads the changes from their table.
@@ -353,8 +348,7 @@ func TestOldServerSecret(t *testing.T) {
 
 // TestServerQuota checks that server-side events count against the quota.
 func TestServerQuota(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 2)
 		testkit.NoError(t, sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"))

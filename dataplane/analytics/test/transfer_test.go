@@ -55,8 +55,7 @@ func TestHitsDuringTransfers(t *testing.T) {
 // TestTransfersMeetDeletions: of transfers, deletions and suspensions at the same time each is made
 // whole or fails, and none waits for another forever.
 func TestTransfersMeetDeletions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		p.site("operator.example", 1000)
 		first, second := p.site("first.example", 1000), p.site("second.example", 1000)

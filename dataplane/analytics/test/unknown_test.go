@@ -15,8 +15,7 @@ import (
 // TestUnknownEventsAreNamed: the owner sees the names of refused events that could be registered,
 // and no reserved or malformed one.
 func TestUnknownEventsAreNamed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 
@@ -54,8 +53,7 @@ func TestUnknownEventsAreNamed(t *testing.T) {
 // TestEngagementWithoutView checks that the probe of `tallygate doctor --site` leaves no row and no
 // counter of the site.
 func TestEngagementWithoutView(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 

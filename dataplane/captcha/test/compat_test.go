@@ -127,8 +127,7 @@ func TestCompatRequests(t *testing.T) {
 
 // TestCompatCodes goes through the contract's list of error codes (captcha contract, section 7).
 func TestCompatCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.Account("a", model.CaptchaPlanFree)
 		key, other := p.Sitekey(account), p.Sitekey(account)
@@ -232,8 +231,7 @@ func TestCompatCodes(t *testing.T) {
 // TestTestCredentials checks that the test credentials work on any domain, never count and use real
 // work, and that their tokens are valid once like others (captcha contract, section 5).
 func TestTestCredentials(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		real := p.Sitekey(p.Account("a", model.CaptchaPlanFree))
 

@@ -19,8 +19,7 @@ import (
 // TestSiteverifyPaths redeems tokens under the paths of other captchas, which answer as /siteverify
 // does.
 func TestSiteverifyPaths(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.Account("a", model.CaptchaPlanFree)
 		key, other := p.Sitekey(account, "example.com"), p.Sitekey(account)
@@ -59,8 +58,7 @@ func TestSiteverifyPaths(t *testing.T) {
 
 // TestSiteconfig checks a sitekey as hCaptcha's plug-ins do, which stores nothing.
 func TestSiteconfig(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		key, suspended := p.Sitekey(p.Account("a", model.CaptchaPlanFree), "example.com"), p.Account("b", model.CaptchaPlanFree)
 		stopped := p.Sitekey(suspended)
@@ -112,8 +110,7 @@ func TestSiteconfig(t *testing.T) {
 
 // TestSiteverifyKey redeems tokens as mCaptcha's clients do, with the sitekey as key.
 func TestSiteverifyKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.Account("a", model.CaptchaPlanFree)
 		key, other := p.Sitekey(account, "example.com"), p.Sitekey(account)
@@ -173,8 +170,7 @@ func otherReadings(sitekey string) map[string]string {
 
 // TestFrame checks who may frame mCaptcha's page, and that the page says it in a policy.
 func TestFrame(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.Account("a", model.CaptchaPlanFree)
 		bound, free := p.Sitekey(account, "example.com", "shop.test"), p.Sitekey(account)

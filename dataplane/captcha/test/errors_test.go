@@ -65,8 +65,7 @@ func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Res
 // TestErrors goes through the contract's table of errors (captcha contract, section 7) on the three
 // JSON endpoints, and the order of their checks. A refused call must not change anything.
 func TestErrors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.Account("a", model.CaptchaPlanFree)
 		key, unbound := p.Sitekey(account, "example.com"), p.Sitekey(account)
@@ -375,8 +374,7 @@ func TestChallenge(t *testing.T) {
 // TestNoTestSitekey checks that a disabled test sitekey is unknown and its secret wrong at all
 // endpoints, and that others still work.
 func TestNoTestSitekey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		on := newPlane(t, d)
 		off := newPlaneWith(t, d, on.Clock, captcha.StoreTimeout, func(o *captcha.Options) { o.NoTestSitekey = true })
 		owned := on.Sitekey(on.Account("owner", model.CaptchaPlanFree))

@@ -40,8 +40,7 @@ func (p *plane) ask(key sitekey, client string, header http.Header, body m) (dif
 // TestPolicyActsOnEveryNode: a policy that is stored through one process is in force on another
 // within a second or so, and an own network is exempt.
 func TestPolicyActsOnEveryNode(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first, second := newPlane(t, d), newPlane(t, d)
 		key := first.Sitekey(first.Account("a", model.CaptchaPlanFree))
 		for _, p := range []*plane{first, second} {
@@ -150,8 +149,7 @@ func TestAutomationMeetsMoreWork(t *testing.T) {
 // TestAttackActsOnEveryNode: a process that sees an attack makes the work harder at once, others
 // follow, the owner gets one mail with the figures, and the work returns to the base afterwards.
 func TestAttackActsOnEveryNode(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first := newPlane(t, d)
 		second := newPlaneOn(t, d, nil, first.Clock)
 		account := first.Account("a", model.CaptchaPlanFree)

@@ -101,8 +101,7 @@ func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 // TestParallelRedemption checks that exactly one of a hundred requests consumes a token or
 // challenge.
 func TestParallelRedemption(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
 }
 
 // twoPlanes returns two services, each with its own writer and, except on SQLite, its own
@@ -126,8 +125,7 @@ func twoPlanes(t *testing.T, databaseURL string) []*plane {
 
 // TestParallelRedemptionByTwoProcesses is TestParallelRedemption on two services.
 func TestParallelRedemptionByTwoProcesses(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		parallelRedemption(t, 3, twoPlanes(t, databaseURL)...)
 	})
 }
@@ -135,8 +133,7 @@ func TestParallelRedemptionByTwoProcesses(t *testing.T) {
 // TestQuotaIsExact checks that two processes that serve one account concurrently grant exactly the
 // remaining quota.
 func TestQuotaIsExact(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		planes := twoPlanes(t, databaseURL)
 		p := planes[0]
 		account := p.Account("a", model.CaptchaPlanFree)
@@ -245,8 +242,7 @@ func (s *dyingStore) set(dying bool) {
 // TestKillBetweenClaimAndAnswer checks that a client that repeats its call after a crash, which
 // lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := &dyingStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d))}
 		p := newPlaneOn(t, d, store, testkit.NewClock(noon))
 		account := p.Account("a", model.CaptchaPlanFree)
@@ -370,8 +366,7 @@ func (s *stuckStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide f
 // answered with 503, and that their tokens are neither consumed nor counted once the database has
 // recovered.
 func TestRefusedIsNotConsumed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		account := well.Account("a", model.CaptchaPlanFree)
 		key := well.Sitekey(account)
@@ -441,8 +436,7 @@ func (s *panickyStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide
 // TestPanicIsTemporary checks that a claim that makes its transaction panic is answered with 503
 // and not consumed, and that other claims are not affected.
 func TestPanicIsTemporary(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		good, bad := well.Sitekey(well.Account("a", model.CaptchaPlanFree)), well.Sitekey(well.Account("b", model.CaptchaPlanFree))
 		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), account: bad.AccountID}, well.Clock)
@@ -464,8 +458,7 @@ func TestPanicIsTemporary(t *testing.T) {
 // TestRotatedSecretIsRefused checks that a replaced secret, a deleted sitekey and a new domain
 // binding take effect in every process soon.
 func TestRotatedSecretIsRefused(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
 		// SQLite notifies its own process only.
@@ -505,8 +498,7 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 // TestOldSitekeySecret checks that both endpoints accept a replaced secret until exactly the chosen
 // time, although it is in their cache, and not after it is revoked.
 func TestOldSitekeySecret(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
 		// Another process serves. On SQLite it reads the changes from their table.
@@ -590,8 +582,7 @@ func TestOldSitekeySecret(t *testing.T) {
 // TestAccountDeleted checks that a token is not valid if its account was deleted since the sitekey
 // was cached.
 func TestAccountDeleted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.Account("a", model.CaptchaPlanFree)
 		key := p.Sitekey(account)
@@ -719,8 +710,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 // TestTokensShowNoRowNumbers checks that neither a token nor a challenge contains the id of the
 // sitekey or of the account, in any byte order.
 func TestTokensShowNoRowNumbers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		var key sitekey
 		for range 3 {

@@ -265,8 +265,7 @@ func TestQuotaStates(t *testing.T) {
 
 // TestQuotaIsShared checks that all sitekeys of an account share its quota, and no other account's.
 func TestQuotaIsShared(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account, other := p.Account("a", model.CaptchaPlanFree), p.Account("b", model.CaptchaPlanFree)
 		p.setUsage(account, 10_998)
@@ -287,8 +286,7 @@ func TestQuotaIsShared(t *testing.T) {
 // TestQuotaNotices checks that the owner is notified at 80 % and at 100 % of each quota, once each
 // per month, by rows that the worker turns into mails.
 func TestQuotaNotices(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.Account("a", model.CaptchaPlanFree)
 		key := p.Sitekey(account)

@@ -17,8 +17,7 @@ import (
 // twice, whether a process has heard of the transfer or not. Verifications count against one
 // account each.
 func TestTransferredSitekey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(model.AccountID) {}) })
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(model.AccountID) {}) })
 }
 
 // TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells, of which the
@@ -120,8 +119,7 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 // notification. A token is still valid, and counts for the new account. After the sitekey is
 // deleted, too, it is unknown.
 func TestUnheardTransfer(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		p.Account("operator", model.CaptchaPlanFree)
 		from, to := p.Account("a", model.CaptchaPlanFree), p.Account("b", model.CaptchaPlanFree)
@@ -159,8 +157,7 @@ func TestUnheardTransfer(t *testing.T) {
 
 // TestSuspendedSitekey: the captcha of a suspended account refuses loudly and consumes nothing.
 func TestSuspendedSitekey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		p.Account("operator", model.CaptchaPlanFree)
 		account := p.Account("a", model.CaptchaPlanFree)
