@@ -141,9 +141,7 @@ func TestChannelReceivers(t *testing.T) {
 			}
 
 			calls := receivers[i].all()
-			if len(calls) != c.tries {
-				t.Errorf("%s: %d calls, want %d", c.name, len(calls), c.tries)
-			}
+			testkit.Equal(t, len(calls), c.tries, "%s: calls", c.name)
 			for _, call := range calls {
 				if call.body != calls[0].body || call.id() != calls[0].id() || !json.Valid([]byte(call.body)) {
 					t.Errorf("%s: call %+v", c.name, call)
@@ -230,9 +228,7 @@ func TestChannelMails(t *testing.T) {
 			if _, err := out.MailMessages(t.Context(), model.At(noon)); err != nil {
 				t.Fatal(err)
 			}
-			if got := kinds(); got != want {
-				t.Errorf("%s: mails %q, want %q", subject, got, want)
-			}
+			testkit.Equal(t, kinds(), want, "%s: mails", subject)
 		}
 
 		step("unconfirmed", "alert_confirm")

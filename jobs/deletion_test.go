@@ -39,9 +39,7 @@ func TestErasuresFinish(t *testing.T) {
 			return fmt.Sprintf("the erasure is %+v, %v", now, err), err == nil && now.FinishedAt == at && now.Visits == 1
 		})
 
-		if n, err := dbtest.Count(d, "visits"); n != 2 || err != nil {
-			t.Errorf("%d visits remain, %v; want the visits of others", n, err)
-		}
+		dbtest.HasRows(t, d, "visits", 2, "visits remain")
 	})
 }
 

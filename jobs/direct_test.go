@@ -94,9 +94,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 					}
 
 					for to, n := range mails {
-						if n != 1 {
-							t.Errorf("%d mails arrived at %s", n, to)
-						}
+						testkit.Equal(t, n, 1, "mails arrived at %s", to)
 					}
 
 					// The deliveries, the delivery before the outage and a part of the daily

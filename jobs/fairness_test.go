@@ -235,9 +235,7 @@ func checkServed(t *testing.T, d *db.DB, silent *receiver, now *testkit.Clock, s
 
 	for i := range 3 {
 		log := awaitEnd(t, d, site, due(t, d, site, noon.Add(-time.Duration(i)*time.Second)).ID)
-		if log.State != model.DeliveryDelivered {
-			t.Errorf("delivery %+v", log.Delivery)
-		}
+		testkit.Equal(t, log.State, model.DeliveryDelivered, "delivery %+v", log.Delivery)
 	}
 }
 

@@ -210,9 +210,7 @@ func TestClockSteps(t *testing.T) {
 
 		checkOutcome(t, d, []*model.Site{site}, r, func(received) bool { return true })
 
-		if calls := len(r.all()); calls != n {
-			t.Errorf("%d calls for %d deliveries", calls, n)
-		}
+		testkit.Equal(t, len(r.all()), n, "calls for %d deliveries", n)
 	})
 }
 
@@ -329,9 +327,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 			}
 		}
 
-		if n := len(r.all()); n != 0 {
-			t.Errorf("%d calls were made without the secret", n)
-		}
+		testkit.Equal(t, len(r.all()), 0, "calls were made without the secret")
 
 		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed'")
 		if err != nil || len(mails) != 1 || mails[0].Recipient != "owner@shop.example" {

@@ -348,9 +348,7 @@ func TestRestartRealRedis(t *testing.T) {
 		server.Start()
 		await(t, d, clean)
 
-		if n := logged.of("the queue is available again"); n != 1 {
-			t.Errorf("%d log lines about the end of the outage, want 1", n)
-		}
+		testkit.Equal(t, logged.of("the queue is available again"), 1, "log lines about the end of the outage")
 	})
 }
 

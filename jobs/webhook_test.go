@@ -374,9 +374,7 @@ func TestSignatures(t *testing.T) {
 					)
 				}
 
-				if got := log.Attempts[2].Answer; got != "answer 2" {
-					t.Errorf("the stored response is %q, want %q", got, "answer 2")
-				}
+				testkit.Equal(t, log.Attempts[2].Answer, "answer 2", "the stored response")
 
 				verifier, err := test.verifier(test.secret)
 				testkit.NoError(t, err)
@@ -464,9 +462,7 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 				mac.Write([]byte(call.body))
 				want = "sha256=" + hex.EncodeToString(mac.Sum(nil))
 			}
-			if got := call.header.Get("X-Service-Signature"); got != want {
-				t.Errorf("%s: X-Service-Signature %q, want %q", when, got, want)
-			}
+			testkit.Equal(t, call.header.Get("X-Service-Signature"), want, "%s: X-Service-Signature", when)
 		}
 
 		check("before the change", 1, old)
@@ -546,9 +542,7 @@ func TestTestWebhook(t *testing.T) {
 		if calls := r.all(); len(calls) != 1 || calls[0].body != want || calls[0].header.Get("webhook-signature") != "" {
 			t.Errorf("calls %+v, want one, unsigned, with body %s", calls, want)
 		}
-		if n, err := dbtest.Count(d, "mails"); err != nil || n != 0 {
-			t.Errorf("%d mails about a test, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "mails", 0, "mails about a test")
 	})
 }
 

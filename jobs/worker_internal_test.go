@@ -189,9 +189,7 @@ func TestPeriodicTaskRunsOnceAtATime(t *testing.T) {
 	}
 
 	close(end)
-	if err := <-ended; !errors.Is(err, errNoTime) {
-		t.Errorf("the first run returned %v", err)
-	}
+	testkit.ErrorIs(t, <-ended, errNoTime, "the first run returned")
 	if err := handle(t.Context(), nil); !errors.Is(err, errNoTime) || runs.Load() != 2 {
 		t.Errorf("after it: %v, %d runs; want a second one", err, runs.Load())
 	}

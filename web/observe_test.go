@@ -105,9 +105,7 @@ tallygate_http_requests_total{role="data",route="other",status="aborted"} 0
 			t.Errorf("the metrics are\n%swant\n%s", &text, want)
 		}
 	}
-	if len(families) != 2 {
-		t.Errorf("%d metrics, want 2", len(families))
-	}
+	testkit.Equal(t, len(families), 2, "metrics")
 }
 
 // bare is a response writer that allocates nothing.

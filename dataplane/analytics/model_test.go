@@ -326,9 +326,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	if !slices.Equal(names, s.events) {
 		t.Errorf("events stored\n%v, want\n%v", names, s.events)
 	}
-	if n, err := dbtest.Count(d, "transactions"); err != nil || n != len(s.transactions) {
-		t.Errorf("%d transactions, want %d; %v", n, len(s.transactions), err)
-	}
+	dbtest.HasRows(t, d, "transactions", len(s.transactions), "transactions")
 
 	s.compareDeliveries(t, d)
 }

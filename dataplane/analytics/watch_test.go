@@ -83,9 +83,7 @@ func TestWithoutNotifications(t *testing.T) {
 
 		now = now.Add(1)
 
-		if err := call(old); !errors.Is(err, errInvalidSecret) {
-			t.Errorf("the old secret after %v: %v, want invalid_secret", bound, err)
-		}
+		testkit.ErrorIs(t, call(old), errInvalidSecret, "the old secret after %v", bound)
 		if err := call(fresh); err != nil {
 			t.Errorf("the new secret later: %v", err)
 		}

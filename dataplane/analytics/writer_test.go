@@ -181,13 +181,9 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 			if i == visit.MaxPerDay-1 {
 				want.Pageviews = sent - visit.MaxPerDay + 1
 			}
-			if v != want {
-				t.Errorf("visit %+v, want %+v", v, want)
-			}
+			testkit.Equal(t, v, want, "visit")
 		}
 
-		if n, err := dbtest.Count(d, "pageviews"); err != nil || n != sent {
-			t.Errorf("%d page views, %v; want %d", n, err, sent)
-		}
+		dbtest.HasRows(t, d, "pageviews", sent, "page views")
 	})
 }

@@ -65,8 +65,6 @@ func TestOldCaptchaRecords(t *testing.T) {
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 1 {
 			t.Errorf("%d deleted, %v; want 1", n, err)
 		}
-		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 2 {
-			t.Errorf("%d rows, %v; want 2", n, err)
-		}
+		dbtest.HasRows(t, d, "captcha_usage", 2, "rows")
 	})
 }

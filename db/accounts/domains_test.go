@@ -92,9 +92,7 @@ func TestDomainsAreLookedUp(t *testing.T) {
 
 			// A resolver repeats a query without an answer.
 			total := dns.Asked(p.RecordName())
-			if (total > lookups) != (asked > 0) {
-				t.Errorf("%s: %d queries", name, total-lookups)
-			}
+			testkit.Equal(t, (total > lookups), (asked > 0), "%s: %d queries", name, total-lookups)
 			lookups = total
 		}
 
@@ -171,9 +169,7 @@ func TestChangedDuringLookup(t *testing.T) {
 			func() error { return accounts.New(d).Providers.Verify(t.Context(), p, []string{p.RecordText()}, week) },
 			func() error {
 				n, err := accounts.New(d).Providers.CheckDomains(t.Context(), dns.Resolver(), week)
-				if n != 0 {
-					t.Errorf("%d domains lost", n)
-				}
+				testkit.Equal(t, n, 0, "domains lost")
 				return err
 			})
 		if verified != nil || err != nil {
@@ -195,23 +191,17 @@ func TestNewRecordTakesDomain(t *testing.T) {
 
 		// Against an operator's word.
 		testkit.NoError(t, store.Providers.Verify(t.Context(), holder, nil, dbtest.Start))
-		if err := verify(t, d, taker); !errors.Is(err, accounts.ErrDomainClaimed) {
-			t.Errorf("a domain that an operator has confirmed: %v", err)
-		}
+		testkit.ErrorIs(t, verify(t, d, taker), accounts.ErrDomainClaimed, "a domain that an operator has confirmed")
 
 		// Against a record that is still there.
 		testkit.NoError(t, verify(t, d, holder))
-		if err := verify(t, d, taker, holder.RecordText()); !errors.Is(err, accounts.ErrDomainClaimed) {
-			t.Errorf("next to the other record: %v", err)
-		}
+		testkit.ErrorIs(t, verify(t, d, taker, holder.RecordText()), accounts.ErrDomainClaimed, "next to the other record")
 		if got := provider(t, d, first.AccountID); got.VerifiedAt == 0 || got.ChangedAt != dbtest.Start {
 			t.Errorf("the refused changes have changed the holder: %+v", got)
 		}
 
 		// The operator's word takes no domain either.
-		if err := store.Providers.Verify(t.Context(), taker, nil, dbtest.Start); !errors.Is(err, accounts.ErrDomainClaimed) {
-			t.Errorf("by an operator: %v", err)
-		}
+		testkit.ErrorIs(t, store.Providers.Verify(t.Context(), taker, nil, dbtest.Start), accounts.ErrDomainClaimed, "by an operator")
 
 		// Alone. A session of the holder starts at the same time, and does not outlive the
 		// verification.

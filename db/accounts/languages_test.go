@@ -1,7 +1,6 @@
 package accounts_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -27,9 +26,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 		}
 		language := model.German
 		testkit.NoError(t, store.UpdateUser(ctx, german.ID, accounts.UserUpdate{Language: &language}))
-		if err := store.UpdateUser(ctx, 987, accounts.UserUpdate{}); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("language of an unknown user: %v", err)
-		}
+		testkit.ErrorIs(t, store.UpdateUser(ctx, 987, accounts.UserUpdate{}), model.ErrNotFound, "language of an unknown user")
 
 		in := func(language model.Language, kind string) model.Mail {
 			m := linkMail(0, kind, "")

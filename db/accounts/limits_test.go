@@ -122,8 +122,6 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 		if _, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Start.Add(24*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		if mailed(noisy.AccountID) != 1_030 {
-			t.Errorf("%d mails after the next day's notice, want 1030", mailed(noisy.AccountID))
-		}
+		testkit.Equal(t, mailed(noisy.AccountID), 1_030, "mails after the next day's notice")
 	})
 }

@@ -344,9 +344,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 					}
 				}
 
-				if n, err := dbtest.Count(d, "password_resets"); n != 0 || err != nil {
-					t.Errorf("%d password resets are left, %v", n, err)
-				}
+				dbtest.HasRows(t, d, "password_resets", 0, "password resets are left")
 			})
 		})
 	}
@@ -374,9 +372,7 @@ func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
 		if demoted != nil || !errors.Is(deleted, model.ErrForbidden) {
 			t.Errorf("errors %v and %v, want nil and forbidden", demoted, deleted)
 		}
-		if err := accounts.New(d).DeleteAccount(t.Context(), third, dbtest.Start); !errors.Is(err, model.ErrStale) {
-			t.Errorf("with an earlier password: %v", err)
-		}
+		testkit.ErrorIs(t, accounts.New(d).DeleteAccount(t.Context(), third, dbtest.Start), model.ErrStale, "with an earlier password")
 		if err := accounts.New(d).DeleteAccount(t.Context(), w.owner, dbtest.Start); err != nil {
 			t.Errorf("the owner: %v", err)
 		}

@@ -20,17 +20,13 @@ func TestLastOperator(t *testing.T) {
 		}
 		first := world.New(t, d).User("one@example.com").Email
 		testkit.NoError(t, set(first, true))
-		if err := set(first, false); !errors.Is(err, accounts.ErrLastOperator) {
-			t.Errorf("the only user: %v, want ErrLastOperator", err)
-		}
+		testkit.ErrorIs(t, set(first, false), accounts.ErrLastOperator, "the only user")
 
 		second := world.New(t, d).User("two@example.com").Email
 		if err := set(second, false); err != nil {
 			t.Errorf("a user who is no operator: %v", err)
 		}
-		if err := set(first, false); !errors.Is(err, accounts.ErrLastOperator) {
-			t.Errorf("the only operator: %v, want ErrLastOperator", err)
-		}
+		testkit.ErrorIs(t, set(first, false), accounts.ErrLastOperator, "the only operator")
 		if err := errors.Join(set(second, true), set(first, false)); err != nil {
 			t.Errorf("one of two operators: %v", err)
 		}

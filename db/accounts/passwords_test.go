@@ -34,9 +34,7 @@ func TestStorePasswordReset(t *testing.T) {
 
 		store("first", false)
 
-		if got := mails(t, d); got != "" {
-			t.Errorf("without a notice: %s", got)
-		}
+		testkit.Equal(t, mails(t, d), "", "without a notice")
 
 		store("second", true)
 
@@ -83,9 +81,7 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 			testkit.NoError(t, err)
 
 			for _, recipient := range rows {
-				if recipient != user.Email {
-					t.Errorf("a mail to %s", recipient)
-				}
+				testkit.Equal(t, recipient, user.Email, "a mail to")
 			}
 
 			return len(rows)
@@ -114,15 +110,11 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 			change(dbtest.Start.Add(time.Minute))
 		}
 
-		if n := count(); n != outbox.MaxPasswordMails {
-			t.Errorf("%d mails, want %d", n, outbox.MaxPasswordMails)
-		}
+		testkit.Equal(t, count(), outbox.MaxPasswordMails, "mails")
 
 		change(dbtest.Start.Add(time.Hour + time.Minute))
 
-		if n := count(); n != outbox.MaxPasswordMails+1 {
-			t.Errorf("%d mails an hour later, want %d", n, outbox.MaxPasswordMails+1)
-		}
+		testkit.Equal(t, count(), outbox.MaxPasswordMails+1, "mails an hour later")
 
 		after, err := accounts.New(d).UserByEmail(ctx, user.Email)
 		if want := int32(2*outbox.MaxPasswordMails + 2); err != nil || after.PasswordGeneration != want {

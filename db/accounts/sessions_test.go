@@ -129,9 +129,7 @@ func TestSessionsAreDeleted(t *testing.T) {
 					wanted = wanted || w == name
 				}
 
-				if sessionLives(t, d, hash, dbtest.Start) != wanted {
-					t.Errorf("session %s alive: %v, want %v", name, !wanted, wanted)
-				}
+				testkit.Equal(t, sessionLives(t, d, hash, dbtest.Start), wanted, "session %s alive: %v", name, !wanted)
 			}
 		}
 

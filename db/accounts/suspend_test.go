@@ -45,9 +45,7 @@ func TestSuspensionMailsTheOwners(t *testing.T) {
 			if err := step.do(); err != nil {
 				t.Fatalf("step %d: %v", i, err)
 			}
-			if got := mails(t, d); got != step.want {
-				t.Errorf("step %d: %s, want %s", i, got, step.want)
-			}
+			testkit.Equal(t, mails(t, d), step.want, "step %d", i)
 		}
 	})
 }

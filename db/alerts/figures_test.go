@@ -113,9 +113,7 @@ func TestCounts(t *testing.T) {
 		last, err := store.LastPageviews(t.Context(), spans)
 		testkit.NoError(t, err)
 		want := []model.Instant{now.Add(-time.Second), now, now.Add(-hour), 0, 0, 0}
-		if !slices.Equal(last[:6], want) {
-			t.Errorf("the last page views are at %v, want %v", last[:6], want)
-		}
+		testkit.EqualSlices(t, last[:6], want, "the last page views are at")
 
 		if counts, err := store.CountPageviews(t.Context(), nil); err != nil || len(counts) != 0 {
 			t.Errorf("no spans: %v, %v", counts, err)
@@ -176,9 +174,7 @@ SELECT 5000000 + i % 50, i, 'conversion', 'e', CASE WHEN i % 2 = 0 THEN 'failed'
 				t.Errorf("%q in the plan of %s:\n%s", found, statement, plan)
 			}
 		}
-		if checked != 5 {
-			t.Errorf("%d plans were checked, want 5", checked)
-		}
+		testkit.Equal(t, checked, 5, "plans were checked")
 	})
 }
 

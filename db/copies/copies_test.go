@@ -256,9 +256,7 @@ func wantPartitions(t *testing.T, d *db.DB) {
 		return
 	}
 	for _, table := range []string{"visits", "pageviews", "engagement", "events"} {
-		if n, err := dbtest.Count(d, table+"_default"); n != 0 || err != nil {
-			t.Errorf("%d rows of %s have no partition, %v", n, table, err)
-		}
+		dbtest.HasRows(t, d, table+"_default", 0, "rows of %s have no partition", table)
 	}
 }
 
@@ -292,9 +290,7 @@ func TestCopyInterrupted(t *testing.T) {
 			t.Fatalf("the copy did not stop: %d rows, %v", part, err)
 		}
 
-		if err := migrations.Apply(t.Context(), target); !errors.Is(err, migrations.ErrUnfinishedCopy) {
-			t.Errorf("the service starts on half a copy: %v", err)
-		}
+		testkit.ErrorIs(t, migrations.Apply(t.Context(), target), migrations.ErrUnfinishedCopy, "the service starts on half a copy")
 		if _, err := copyAll(t.Context(), source, target); !errors.Is(err, migrations.ErrUnfinishedCopy) {
 			t.Errorf("another copy into half a copy: %v", err)
 		}

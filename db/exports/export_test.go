@@ -269,9 +269,7 @@ func TestExportsTakeTurns(t *testing.T) {
 		if _, err := sites.New(d).Lookup.SiteRulesByKey(ctx, site.SiteKey); err != nil {
 			t.Errorf("another query: %v", err)
 		}
-		if n := reading.Load(); n != 4 {
-			t.Errorf("%d exports read at once", n)
-		}
+		testkit.Equal(t, reading.Load(), 4, "exports read at once")
 
 		waiting, leave := context.WithCancel(t.Context())
 		leave()

@@ -3,7 +3,6 @@ package health_test
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,8 +137,6 @@ func TestCertificates(t *testing.T) {
 			"error tls-certificate: the TLS certificate for over.example has expired",
 			"warning tls-certificate: the TLS certificate for soon.example expires at " + now.Add(13*day).Time().Format(time.RFC3339),
 		}
-		if found := find(t, d, time.Now, false); !slices.Equal(found, want) {
-			t.Errorf("found %q, want %q", found, want)
-		}
+		testkit.EqualSlices(t, find(t, d, time.Now, false), want, "found")
 	})
 }

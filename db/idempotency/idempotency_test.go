@@ -66,9 +66,7 @@ func TestRecord(t *testing.T) {
 		other := call
 		other.Input = []byte("output")
 		for _, c := range []idempotency.Call{call, other} {
-			if err := record(t.Context(), d, c, object); !errors.Is(err, idempotency.ErrTaken) {
-				t.Errorf("a second record: %v", err)
-			}
+			testkit.ErrorIs(t, record(t.Context(), d, c, object), idempotency.ErrTaken, "a second record")
 		}
 		other.At = now.Add(idempotency.Lifetime)
 		delivery := idempotency.Object{Kind: nodeid.Delivery, ID: 8, SiteID: 9}

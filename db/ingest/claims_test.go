@@ -62,17 +62,13 @@ func TestCaptchaStoreClaims(t *testing.T) {
 		found := update(t, store, ingest.ClaimKeys{Consumed: keys}, func(*ingest.ClaimState) *ingest.ClaimChanges {
 			return &ingest.ClaimChanges{Release: keys[1:2]}
 		})
-		if len(found.Claimed) != 4 {
-			t.Errorf("claimed %v, want all", found.Claimed)
-		}
+		testkit.Equal(t, len(found.Claimed), 4, "claimed %v", found.Claimed)
 
 		found = update(t, store, ingest.ClaimKeys{Consumed: append(keys, consumed(2, 1, 1))}, nil)
 		if len(found.Claimed) != 2 || !found.Claimed[keys[1]] || !found.Claimed[consumed(2, 1, 1)] {
 			t.Errorf("claimed %v, want the released and the new one", found.Claimed)
 		}
-		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != 5 {
-			t.Errorf("%d rows, %v; want 5", n, err)
-		}
+		dbtest.HasRows(t, d, "captcha_spent", 5, "rows")
 	})
 }
 
@@ -115,9 +111,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 		if _, err := accounts.New(d).CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("usage of a deleted account: %v", err)
 		}
-		if n, err := dbtest.Count(d, "quota_notices"); err != nil || n != 1 {
-			t.Errorf("%d notices, %v; want 1", n, err)
-		}
+		dbtest.HasRows(t, d, "quota_notices", 1, "notices")
 	})
 }
 

@@ -64,9 +64,7 @@ func TestConcurrentHitStores(t *testing.T) {
 		}
 
 		for _, site := range []*model.Site{a, b} {
-			if n := used(t, d, site); n != 100 {
-				t.Errorf("%s counts %d, want 100", site.Domain, n)
-			}
+			testkit.Equal(t, used(t, d, site), 100, "%s counts", site.Domain)
 		}
 	})
 }
@@ -97,9 +95,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 		if n := used(t, d, site); runs != 3 || n != 2 {
 			t.Errorf("%d runs, count %d; want 3 and 2", runs, n)
 		}
-		if n, err := dbtest.Count(d, "visits"); err != nil || n != 2 {
-			t.Errorf("%d visits, %v; want 2", n, err)
-		}
+		dbtest.HasRows(t, d, "visits", 2, "visits")
 	})
 }
 
@@ -164,9 +160,7 @@ func TestHitStoreReconnects(t *testing.T) {
 
 		count(t, hits, site, 1)
 
-		if n := used(t, d, site); n != 3 {
-			t.Errorf("count %d, want 3", n)
-		}
+		testkit.Equal(t, used(t, d, site), 3, "count")
 	})
 }
 
@@ -253,12 +247,8 @@ func TestVisitsAreReadBack(t *testing.T) {
 
 		want := map[model.VisitorKey][]model.Visit{key(&full): {full}, key(&empty): {empty}}
 		state := update(&ingest.HitChanges{})
-		if got := state.Visits; !reflect.DeepEqual(got, want) {
-			t.Errorf("visits %+v, want %+v", got, want)
-		}
-		if got := state.Transactions[keys.Transactions[0]]; got != model.EventPurchase {
-			t.Errorf("the transaction is a %q", got)
-		}
+		testkit.DeepEqual(t, state.Visits, want, "visits")
+		testkit.Equal(t, state.Transactions[keys.Transactions[0]], model.EventPurchase, "the transaction is a")
 
 		// The values of the visit's start stay, the rest changes.
 		full.LastPageviewAt, full.Pageviews, full.Recent, full.Awaited, full.Viewed, full.UserID = at+
@@ -268,9 +258,7 @@ func TestVisitsAreReadBack(t *testing.T) {
 		update(&ingest.HitChanges{Continued: []model.Visit{again}})
 
 		want[key(&full)] = []model.Visit{full}
-		if got := update(&ingest.HitChanges{}).Visits; !reflect.DeepEqual(got, want) {
-			t.Errorf("visits %+v, want %+v", got, want)
-		}
+		testkit.DeepEqual(t, update(&ingest.HitChanges{}).Visits, want, "visits")
 	})
 }
 

@@ -75,14 +75,10 @@ func TestRejectionsAllOrNone(t *testing.T) {
 		if err := ingest.New(d).AddRejections(t.Context(), counts); !db.IsUnique(err) {
 			t.Errorf("error %v, want a unique violation", err)
 		}
-		if n, err := dbtest.Count(d, "rejections"); err != nil || n != 0 {
-			t.Errorf("%d rows, %v; want 0", n, err)
-		}
+		dbtest.HasRows(t, d, "rejections", 0, "rows")
 		testkit.NoError(t, dbtest.Exec(d, "DROP INDEX fault"))
 		testkit.NoError(t, ingest.New(d).AddRejections(t.Context(), counts))
-		if n, err := dbtest.Count(d, "rejections"); err != nil || n != len(counts) {
-			t.Errorf("%d rows, %v; want %d", n, err, len(counts))
-		}
+		dbtest.HasRows(t, d, "rejections", len(counts), "rows")
 	})
 }
 
@@ -145,9 +141,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 				}
 			}
 
-			if row.Count != want {
-				t.Fatalf("%v; want %d", row, want)
-			}
+			testkit.Require(t, row.Count, want, "%v", row)
 		}
 	})
 }

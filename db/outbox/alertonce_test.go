@@ -64,12 +64,8 @@ VALUES (?, ?, ?, 202611, ?, 1, 155)`, site.AccountID, siteID, product, percent))
 		} {
 			want.ID, want.AccountID, want.Event = alerts[i].ID, live.AccountID, model.AlertQuota
 			want.BeganAt, want.SeenAt, want.EndedAt = dbtest.Noon, dbtest.Noon, dbtest.Noon
-			if alerts[i] != want {
-				t.Errorf("the alert is %+v, want %+v", alerts[i], want)
-			}
+			testkit.Equal(t, alerts[i], want, "the alert")
 		}
-		if n, err := dbtest.Count(d, "alert_messages"); err != nil || n != 2 {
-			t.Errorf("%d messages, want 2, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "alert_messages", 2, "messages")
 	})
 }

@@ -106,12 +106,8 @@ func TestQueueAlert(t *testing.T) {
 			AccountID: site.AccountID, SiteID: site.ID, Event: model.AlertTrafficDrop, BeganAt: now, SeenAt: now,
 			Details: model.AlertFigures{Value: 3, Usual: 100, Percent: 3},
 		}
-		if due := queueAlert(t, d, alert, model.AlertBegun, now); due != 3 {
-			t.Errorf("%d messages are due at the beginning, want 3", due)
-		}
-		if due := queueAlert(t, d, alert, model.AlertEnded, now.Add(30*time.Minute)); due != 0 {
-			t.Errorf("%d messages are due at the end, want none: the first ones wait", due)
-		}
+		testkit.Equal(t, queueAlert(t, d, alert, model.AlertBegun, now), 3, "messages are due at the beginning")
+		testkit.Equal(t, queueAlert(t, d, alert, model.AlertEnded, now.Add(30*time.Minute)), 0, "messages are due at the end")
 
 		for name, c := range channels {
 			if got := messagesOf(t, d, ids[name]); fmt.Sprint(got) != fmt.Sprint(c.want) {
@@ -181,9 +177,7 @@ func TestAlertsOfOperators(t *testing.T) {
 		operators := insertChannel(t, d, site, wants(member, op))
 		members := insertChannel(t, d, site, wants(op, member))
 		alert := &model.Alert{Event: model.AlertJobsFailed, Subject: "backup", BeganAt: 1, SeenAt: 1}
-		if due := queueAlert(t, d, alert, model.AlertBegun, dbtest.Noon); due != 1 {
-			t.Errorf("%d messages are due, want 1", due)
-		}
+		testkit.Equal(t, queueAlert(t, d, alert, model.AlertBegun, dbtest.Noon), 1, "messages are due")
 		if got := messagesOf(t, d, operators); len(got) != 1 {
 			t.Errorf("the operator got %v", got)
 		}
@@ -223,24 +217,16 @@ func TestChannelMessagesAreBounded(t *testing.T) {
 		}
 
 		for range model.MaxChannelMessages {
-			if signIn(now) != 1 {
-				t.Fatal("a message within the limit is not queued")
-			}
+			testkit.Require(t, signIn(now), 1, "a message within the limit is not queued")
 		}
-		if signIn(now.Add(23*time.Hour)) != 0 {
-			t.Error("a message beyond the limit is queued")
-		}
-		if signIn(now.Add(24*time.Hour)) != 1 {
-			t.Error("no message is queued on the next day")
-		}
+		testkit.Equal(t, signIn(now.Add(23*time.Hour)), 0, "a message beyond the limit is queued")
+		testkit.Equal(t, signIn(now.Add(24*time.Hour)), 1, "no message is queued on the next day")
 		// Members see one dropped message an hour.
 		if got := len(messagesOf(t, d, channel)); got != len(others)+model.MaxChannelMessages+2 {
 			t.Errorf("the channel has %d messages", got)
 		}
 		for range 5 {
-			if signIn(now.Add(23*time.Hour+59*time.Minute)) != 0 {
-				t.Error("a message beyond the limit is queued")
-			}
+			testkit.Equal(t, signIn(now.Add(23*time.Hour+59*time.Minute)), 0, "a message beyond the limit is queued")
 		}
 		dropped := "SELECT count(*) FROM alert_messages m JOIN alert_attempts a ON a.message_id = m.id WHERE m.state = 'failed' AND a.error = 'rate_limited'"
 		if rows, err := dbtest.Rows[int](d, dropped); err != nil || rows[0] != 1 {
@@ -258,9 +244,7 @@ func TestChannelMessagesAreBounded(t *testing.T) {
 			alert := &model.Alert{AccountID: site.AccountID, Event: model.AlertTrafficDrop, Subject: subject, BeganAt: at, SeenAt: at}
 			queueAlert(t, d, alert, model.AlertBegun, at)
 			queueAlert(t, d, alert, model.AlertEnded, at.Add(time.Minute))
-			if got := len(messagesOf(t, d, channel)) - before; got != messages {
-				t.Errorf("%s: %d messages, want %d", subject, got, messages)
-			}
+			testkit.Equal(t, len(messagesOf(t, d, channel))-before, messages, "%s: messages", subject)
 		}
 	})
 }

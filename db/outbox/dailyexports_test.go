@@ -93,9 +93,7 @@ func TestFailingPlan(t *testing.T) {
 			if failing[site.ID] {
 				want = 0
 			}
-			if got := len(exportsOf(t, d, site.ID)); got != want {
-				t.Errorf("%s: %d parts, want %d", site.Domain, got, want)
-			}
+			testkit.Equal(t, len(exportsOf(t, d, site.ID)), want, "%s: parts", site.Domain)
 		}
 
 		repair()
@@ -164,9 +162,7 @@ func TestPlanDailyExports(t *testing.T) {
 		}
 
 		want := "0: 1/2 5000, 0: 2/2 1, 1: 1/1 0, 2: 1/1 5000"
-		if strings.Join(got, ", ") != want {
-			t.Errorf("parts %v, want %s", got, want)
-		}
+		testkit.Equal(t, strings.Join(got, ", "), want, "parts %v", got)
 
 		for row, n := range rows {
 			if n != 1 {
@@ -174,9 +170,7 @@ func TestPlanDailyExports(t *testing.T) {
 			}
 		}
 
-		if len(rows) != 2*model.DailyPartRows+1 {
-			t.Errorf("%d rows in all", len(rows))
-		}
+		testkit.Equal(t, len(rows), 2*model.DailyPartRows+1, "rows in all")
 
 		// A late event is in no part, and does not change the parts.
 		testkit.NoError(t, dbtest.Exec(d,
@@ -187,9 +181,7 @@ func TestPlanDailyExports(t *testing.T) {
 		if err := outbox.New(d).DailyPartEvents(t.Context(), site.ID, &parts[1], func(*exports.Event) error { n++; return nil }); err != nil || n != 1 {
 			t.Errorf("%d rows in the second part, %v", n, err)
 		}
-		if len(exportsOf(t, d, silent.ID)) != 0 {
-			t.Error("a site without an address has exports")
-		}
+		testkit.Equal(t, len(exportsOf(t, d, silent.ID)), 0, "a site without an address has exports")
 
 		plan(today + 100)
 

@@ -82,9 +82,7 @@ func TestLeasesAreExact(t *testing.T) {
 
 		wg.Wait()
 
-		if len(counts) != n {
-			t.Errorf("%d deliveries leased, want %d", len(counts), n)
-		}
+		testkit.Equal(t, len(counts), n, "deliveries leased")
 
 		for id, times := range counts {
 			if times != 1 {
@@ -242,9 +240,7 @@ func TestRedeliver(t *testing.T) {
 			testkit.NoError(t, dbtest.Exec(d, "DELETE FROM delivery_attempts"))
 		}
 
-		if n, err := dbtest.Count(d, "mails"); n != 0 || err != nil {
-			t.Errorf("%d mails, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "mails", 0, "mails")
 	})
 }
 
@@ -287,9 +283,7 @@ func TestDueLanes(t *testing.T) {
 		}
 
 		want := "1 conversion, 1 daily_export, 2 conversion, 2 daily_export, 3 conversion, 3 daily_export, 4 conversion, 5 conversion"
-		if strings.Join(got, ", ") != want {
-			t.Errorf("due lanes %v, want %s", got, want)
-		}
+		testkit.Equal(t, strings.Join(got, ", "), want, "due lanes %v", got)
 
 		third, late := model.Lane{SiteID: 3, Kind: model.DeliveryConversion}, model.Lane{SiteID: 4, Kind: model.DeliveryDailyExport}
 		first := model.Lane{SiteID: 1, Kind: model.DeliveryDailyExport}
@@ -340,15 +334,11 @@ func TestManyDueLanes(t *testing.T) {
 		pending(t, d, 3, model.DeliveryConversion, dbtest.Noon)
 		pending(t, d, 3, model.DeliveryDailyExport, dbtest.Noon)
 		pending(t, d, 4, model.DeliveryConversion, dbtest.Noon.Add(time.Second))
-		if got := lanes(); got != want {
-			t.Errorf("few are due: %s, want %s", got, want)
-		}
+		testkit.Equal(t, lanes(), want, "few are due")
 
 		// A receiver that does not answer.
 		testkit.NoError(t, addPending(d, 1, 1, 3_000, dbtest.Noon.Add(-time.Hour)))
-		if got := lanes(); got != want {
-			t.Errorf("many are due: %s, want %s", got, want)
-		}
+		testkit.Equal(t, lanes(), want, "many are due")
 	})
 }
 

@@ -183,9 +183,7 @@ func TestMachine(t *testing.T) {
 				for want := int32(3); want <= kind.most; want++ {
 					now = kind.progress(t, d, id).Next
 					n, record := kind.take(t, id, now)
-					if n != want {
-						t.Fatalf("attempt %d, want %d", n, want)
-					}
+					testkit.Require(t, n, want, "attempt")
 					record(now, model.AttemptServerError)
 				}
 				if p := kind.progress(t, d, id); p.State != "failed" || p.Scheduled != kind.most || p.Sent != kind.most {
@@ -227,9 +225,7 @@ func TestPostpone(t *testing.T) {
 		if n, _ := delivery.take(t, waiting, dbtest.Noon); n != 0 {
 			t.Errorf("attempt %d without an address", n)
 		}
-		if p := delivery.progress(t, d, waiting); p != (progress{State: "waiting", Next: dbtest.Noon}) {
-			t.Errorf("the delivery is %+v", p)
-		}
+		testkit.Equal(t, delivery.progress(t, d, waiting), (progress{State: "waiting", Next: dbtest.Noon}), "the delivery")
 		setAddress(t, d, site, "https://shop.example/hook", dbtest.Noon)
 		if n, _ := delivery.take(t, waiting, dbtest.Noon); n != 1 {
 			t.Errorf("attempt %d with an address, want 1", n)
@@ -238,9 +234,7 @@ func TestPostpone(t *testing.T) {
 		if n, _ := message.take(t, held, dbtest.Noon); n != 0 {
 			t.Errorf("attempt %d in quiet hours", n)
 		}
-		if p := message.progress(t, d, held); p != (progress{State: "pending", Next: dbtest.Noon.Add(time.Hour)}) {
-			t.Errorf("the message is %+v", p)
-		}
+		testkit.Equal(t, message.progress(t, d, held), (progress{State: "pending", Next: dbtest.Noon.Add(time.Hour)}), "the message")
 		if n, _ := message.take(t, held, dbtest.Noon.Add(time.Hour)); n != 1 {
 			t.Errorf("attempt %d after quiet hours, want 1", n)
 		}

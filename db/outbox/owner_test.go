@@ -99,9 +99,7 @@ func TestTestWebhooksAreLimited(t *testing.T) {
 
 		wg.Wait()
 
-		if made.Load() != 1 {
-			t.Errorf("%d tests at once", made.Load())
-		}
+		testkit.Equal(t, made.Load(), 1, "tests at once")
 
 		end := func() {
 			t.Helper()
@@ -133,8 +131,6 @@ func TestTestWebhooksAreLimited(t *testing.T) {
 			dbtest.Noon.Add(time.Hour+time.Second)); err != nil {
 			t.Errorf("an hour after the first: %v", err)
 		}
-		if n, err := dbtest.Count(d, "deliveries"); n != model.MaxTestsPerHour+2 || err != nil {
-			t.Errorf("%d deliveries, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "deliveries", model.MaxTestsPerHour+2, "deliveries")
 	})
 }

@@ -66,9 +66,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 
 			got := notedQuotas(t, d, outbox.QuotaNotice{SiteID: site.ID, AccountID: site.AccountID, Product: model.ProductAnalytics},
 				func(ctx context.Context) (int64, error) { return outbox.New(d).NoteSiteQuotas(ctx, at) }, at)
-			if got != step.want {
-				t.Errorf("%d of %d used in %v: notices %v, want %s", step.used, step.quota, step.month, got, step.want)
-			}
+			testkit.Equal(t, got, step.want, "%d of %d used in %v: notices", step.used, step.quota, step.month)
 
 			if used := shownUse(t, d, step.month); used != step.now {
 				t.Errorf("%d of %d used in %v: used quotas %q, want %q", step.used, step.quota, step.month, used, step.now)
@@ -111,9 +109,7 @@ func notedQuotas(
 		}
 		shown = append(shown, shownNotice(&n))
 	}
-	if mails, err := dbtest.Count(d, "mails"); err != nil || mails != len(notices) {
-		t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
-	}
+	dbtest.HasRows(t, d, "mails", len(notices), "mails for %d notices", len(notices))
 	return strings.Join(shown, ", ")
 }
 
@@ -232,9 +228,7 @@ ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month,
 
 			got := notedQuotas(t, d, outbox.QuotaNotice{AccountID: account, Product: model.ProductCaptcha},
 				func(ctx context.Context) (int64, error) { return outbox.New(d).NoteCaptchaQuotas(ctx, step.month, at) }, at)
-			if got != step.want {
-				t.Errorf("%s: notices %v, want %s", step.name, got, step.want)
-			}
+			testkit.Equal(t, got, step.want, "%s: notices", step.name)
 		}
 	})
 }

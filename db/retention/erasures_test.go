@@ -199,9 +199,7 @@ func TestEraseUser(t *testing.T) {
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), erasedAt.Add(40*24*time.Hour)); err != nil || n == 0 {
 			t.Errorf("housekeeping: %d, %v", n, err)
 		}
-		if n, err := dbtest.Count(d, "user_erasures"); n != 0 || err != nil {
-			t.Errorf("%d erasures are left, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "user_erasures", 0, "erasures are left")
 	})
 }
 
@@ -304,9 +302,7 @@ func TestEraseDuringHit(t *testing.T) {
 		if want := []row{{erasedAt.Add(time.Second), erasedAt.Add(time.Second)}}; err != nil || !reflect.DeepEqual(rows, want) {
 			t.Errorf("page views with their visits %v, %v; want %v", rows, err, want)
 		}
-		if visits, err := dbtest.Count(d, "visits"); visits != 1 || err != nil {
-			t.Errorf("%d visits, %v; want the new one", visits, err)
-		}
+		dbtest.HasRows(t, d, "visits", 1, "visits")
 	})
 }
 

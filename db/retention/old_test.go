@@ -47,9 +47,7 @@ func TestOldMonthsAreDropped(t *testing.T) {
 			want = retention.Dropped{}
 		}
 
-		if n, err := dbtest.Count(d, "transactions"); err != nil || n != 1 {
-			t.Errorf("%d transactions, error %v; want the old one", n, err)
-		}
+		dbtest.HasRows(t, d, "transactions", 1, "transactions")
 	})
 }
 
@@ -191,9 +189,7 @@ VALUES (?, 1, false, ?, 0, 0, '', '')`, message.ID, m.at); err != nil {
 		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
 			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1, "unknown_events": 1, "site_usage_days": 1, "captcha_counts": 1, "audit_log": 3,
 			"alert_messages": 1, "alert_attempts": 1, "alerts": 2} {
-			if n, err := dbtest.Count(d, table); err != nil || n != want {
-				t.Errorf("%s: %d left, error %v; want %d", table, n, err, want)
-			}
+			dbtest.HasRows(t, d, table, want, "%s: left", table)
 		}
 	})
 }

@@ -85,9 +85,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 			if err := kind.create(other.AccountID, 0); err != nil {
 				t.Errorf("another account: %v", err)
 			}
-			if err := kind.create(1<<40, 0); !errors.Is(err, model.ErrNotFound) {
-				t.Errorf("an account that is not there: %v", err)
-			}
+			testkit.ErrorIs(t, kind.create(1<<40, 0), model.ErrNotFound, "an account that is not there")
 		}
 	})
 }
@@ -117,9 +115,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 
 			stop()
 
-			if rows, err := dbtest.Count(d, "deleted_sites"); rows != n || err != nil {
-				t.Errorf("%d deleted sites, %v, want %d", rows, err, n)
-			}
+			dbtest.HasRows(t, d, "deleted_sites", n, "deleted sites")
 
 			statements.Take()
 
@@ -129,9 +125,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 
 			purge = append(purge, len(withoutPolls(statements.Take())))
 
-			if rows, err := dbtest.Count(d, "deleted_sites"); rows != 0 || err != nil {
-				t.Errorf("%d deleted sites an hour later, %v", rows, err)
-			}
+			dbtest.HasRows(t, d, "deleted_sites", 0, "deleted sites an hour later")
 		}
 
 		// Three statements are about the users: their locks, their deletion, and the mails of those
@@ -214,9 +208,7 @@ func TestPurgeSites(t *testing.T) {
 			!strings.Contains(rows[1], "site_id:8") {
 			t.Errorf("left: %v, %v", rows, err)
 		}
-		if n, err := dbtest.Count(d, "deleted_sites"); n != 3 || err != nil {
-			t.Errorf("%d sites are looked after, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "deleted_sites", 3, "sites are looked after")
 	})
 }
 

@@ -63,9 +63,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 		}{{other.AccountID, site.ID}, {site.AccountID, site.ID + 1},
 			{0, site.ID}} {
 			for name, err := range siteChanges(ctx, d, foreign.account, foreign.site) {
-				if !errors.Is(err, model.ErrNotFound) {
-					t.Errorf("%s of site %d by account %d: %v, want not found", name, foreign.site, foreign.account, err)
-				}
+				testkit.ErrorIs(t, err, model.ErrNotFound, "%s of site %d by account %d", name, foreign.site, foreign.account)
 			}
 		}
 
@@ -166,9 +164,7 @@ func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 			testkit.NoError(t, change(t.Context(), site.AccountID, site.ID, "example.org"))
 		}
 
-		if got := rulesOf(t, d, site).Domains(); !reflect.DeepEqual(got, []string{"example.com", "example.org"}) {
-			t.Errorf("domains %v", got)
-		}
+		testkit.DeepEqual(t, rulesOf(t, d, site).Domains(), []string{"example.com", "example.org"}, "domains")
 	})
 }
 
@@ -371,8 +367,6 @@ func TestSitePlan(t *testing.T) {
 			}
 		}
 
-		if err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID+1, model.PlanFree, nil); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("unknown site: %v", err)
-		}
+		testkit.ErrorIs(t, sites.New(d).Sites.SetSitePlan(t.Context(), site.ID+1, model.PlanFree, nil), model.ErrNotFound, "unknown site")
 	})
 }

@@ -108,9 +108,7 @@ func TestSitekeys(t *testing.T) {
 			"delete": func(id model.SitekeyID) error { return sites.New(d).Sitekeys.DeleteSitekey(ctx, account, id) },
 		} {
 			for _, id := range []model.SitekeyID{foreign.ID, 1 << 40} {
-				if err := change(id); !errors.Is(err, model.ErrNotFound) {
-					t.Errorf("%s %d: %v, want ErrNotFound", what, id, err)
-				}
+				testkit.ErrorIs(t, change(id), model.ErrNotFound, "%s %d", what, id)
 			}
 		}
 
@@ -190,9 +188,7 @@ func TestSitekeyPages(t *testing.T) {
 			after = got[len(got)-1]
 		}
 
-		if !slices.Equal(got, ids) {
-			t.Errorf("pages list %v, want %v", got, ids)
-		}
+		testkit.EqualSlices(t, got, ids, "pages list")
 	})
 }
 
@@ -231,9 +227,7 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if id := <-changed; id != key.ID {
-			t.Errorf("%s: %d reported, want %d", what, id, key.ID)
-		}
+		testkit.Equal(t, <-changed, key.ID, "%s: reported", what)
 	}
 
 	expect("create", nil)

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,9 +102,7 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 				want = []string{fmt.Sprintf("%s: %+v", first[0], data), fmt.Sprintf("second@example.com: %+v", data)}
 			}
 
-			if got := webhookMails(t, d)[len(before):]; !slices.Equal(got, want) {
-				t.Errorf("%+v: mails %q, want %q", step, got, want)
-			}
+			testkit.EqualSlices(t, webhookMails(t, d)[len(before):], want, "%+v: mails", step)
 		}
 	})
 }
@@ -128,14 +125,10 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 		}
 
 		mails := webhookMails(t, d)
-		if len(mails) != outbox.MaxWebhookMails {
-			t.Fatalf("%d mails, want %d", len(mails), outbox.MaxWebhookMails)
-		}
+		testkit.Require(t, len(mails), outbox.MaxWebhookMails, "mails")
 
 		for i, mail := range mails {
-			if last := strings.Contains(mail, "Last:true"); last != (i == outbox.MaxWebhookMails-1) {
-				t.Errorf("mail %d: %s", i, mail)
-			}
+			testkit.Equal(t, strings.Contains(mail, "Last:true"), (i == outbox.MaxWebhookMails-1), "mail %d: %s", i, mail)
 		}
 
 		change(100, dbtest.Start.Add(24*time.Hour))

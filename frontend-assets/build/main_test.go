@@ -114,9 +114,7 @@ func TestStylesheetReachesTheScriptMinified(t *testing.T) {
 
 	sheet, err := asset{Entry: "a.css", Out: "a.css"}.build(root)
 	testkit.NoError(t, err)
-	if got := string(sheet.Raw); got != ".a{color:red}\n" {
-		t.Errorf("the stylesheet is %q", got)
-	}
+	testkit.Equal(t, string(sheet.Raw), ".a{color:red}\n", "the stylesheet")
 
 	testkit.NoError(t, os.WriteFile(filepath.Join(root, "a.css"), []byte(".a { color: red"), 0o644))
 

@@ -338,12 +338,8 @@ func TestPaging(t *testing.T) {
 			cursor = page[len(page)-1]["row_id"].(string)
 		}
 
-		if !slices.Equal(byOffset, want) {
-			t.Errorf("by offset: %q", byOffset)
-		}
-		if !slices.Equal(byCursor, want) {
-			t.Errorf("by cursor: %q", byCursor)
-		}
+		testkit.EqualSlices(t, byOffset, want, "by offset")
+		testkit.EqualSlices(t, byCursor, want, "by cursor")
 		if rest := s.rows(map[string]string{"cursor": cursor}); len(rest) != 0 {
 			t.Errorf("after the last row: %v", rest)
 		}
@@ -400,14 +396,10 @@ func TestColumns(t *testing.T) {
 				wantCell = "'-B"
 			}
 
-			if got := records[1][i]; got != wantCell {
-				t.Errorf("CSV column %s: %q, want %q", name, got, wantCell)
-			}
+			testkit.Equal(t, records[1][i], wantCell, "CSV column %s", name)
 		}
 
-		if len(records[0]) != len(want) {
-			t.Errorf("%d CSV columns, want %d", len(records[0]), len(want))
-		}
+		testkit.Equal(t, len(records[0]), len(want), "CSV columns")
 	})
 }
 
@@ -479,12 +471,8 @@ func TestControlCharacters(t *testing.T) {
 		if err != nil || len(records) != 2 {
 			t.Fatalf("CSV %q: %d records, %v; want 2", text, len(records), err)
 		}
-		if got := records[1][3]; got != path {
-			t.Errorf("CSV: path %q, want %q", got, path)
-		}
-		if got := records[1][7]; got != properties {
-			t.Errorf("CSV: properties %q, want %q", got, properties)
-		}
+		testkit.Equal(t, records[1][3], path, "CSV: path")
+		testkit.Equal(t, records[1][7], properties, "CSV: properties")
 	})
 }
 
@@ -553,12 +541,8 @@ func TestAmounts(t *testing.T) {
 		for i, row := range rows {
 			id, _ := strconv.ParseUint(row.RowID[len(row.RowID)-16:], 16, 64)
 			want := amounts[model.Money(id)]
-			if string(row.Value) != want {
-				t.Errorf("JSON value of %d: %s, want %s", int64(id), row.Value, want)
-			}
-			if got := records[i+1][4]; got != want {
-				t.Errorf("CSV value of %d: %s, want %s", int64(id), got, want)
-			}
+			testkit.Equal(t, string(row.Value), want, "JSON value of %d: %s", int64(id), row.Value)
+			testkit.Equal(t, records[i+1][4], want, "CSV value of %d", int64(id))
 		}
 	})
 }
@@ -594,15 +578,9 @@ func TestEventPaging(t *testing.T) {
 			cursor = page[len(page)-1]["row_id"].(string)
 		}
 
-		if !slices.Equal(byOffset, want) {
-			t.Errorf("by offset: %q", byOffset)
-		}
-		if !slices.Equal(byCursor, want) {
-			t.Errorf("by cursor: %q", byCursor)
-		}
-		if got := paths(s.rows(nil)); !slices.Equal(got, []string{"/a page view"}) {
-			t.Errorf("page views: %q", got)
-		}
+		testkit.EqualSlices(t, byOffset, want, "by offset")
+		testkit.EqualSlices(t, byCursor, want, "by cursor")
+		testkit.EqualSlices(t, paths(s.rows(nil)), []string{"/a page view"}, "page views")
 	})
 }
 
@@ -705,9 +683,7 @@ func TestDownloadsOfSeveralAccounts(t *testing.T) {
 		first.owner = agency
 		for site, want := range map[*model.Site]int{first.site: 200, second.site: 200, foreign.site: 404} {
 			response, body := first.get(map[string]string{"site_id": nodeid.Of(first.ids, site.ID)}, nil)
-			if response.StatusCode != want {
-				t.Errorf("%s: %s %s, want %d", site.Domain, response.Status, body, want)
-			}
+			testkit.Equal(t, response.StatusCode, want, "%s: %s %s", site.Domain, response.Status, body)
 		}
 	})
 }
@@ -728,9 +704,7 @@ func TestDownloadsOfGuests(t *testing.T) {
 		first.owner = guest
 		for site, want := range map[*model.Site]int{first.site: 200, other: 404} {
 			response, body := first.get(map[string]string{"site_id": nodeid.Of(first.ids, site.ID)}, nil)
-			if response.StatusCode != want {
-				t.Errorf("%s: %s %s, want %d", site.Domain, response.Status, body, want)
-			}
+			testkit.Equal(t, response.StatusCode, want, "%s: %s %s", site.Domain, response.Status, body)
 		}
 	})
 }

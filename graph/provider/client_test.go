@@ -175,21 +175,15 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		i.discovery(w)
 	})
-	if got := reason(finish(t.Context(), c, i.settings())); got != provider.Misconfigured {
-		t.Errorf("a redirect of the token endpoint: %q", got)
-	}
+	testkit.Equal(t, reason(finish(t.Context(), c, i.settings())), provider.Misconfigured, "a redirect of the token endpoint")
 
 	moved := newIssuer(t, "127.0.0.1")
 	c = newClient(time.Now, local, moved, other)
 	moved.set(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusFound)
 	})
-	if got := reason(c.Check(t.Context(), moved.settings())); got != provider.Misconfigured {
-		t.Errorf("a redirect of the metadata: %q", got)
-	}
-	if n := other.connections.Load(); n != 0 {
-		t.Errorf("%d connections to the other server", n)
-	}
+	testkit.Equal(t, reason(c.Check(t.Context(), moved.settings())), provider.Misconfigured, "a redirect of the metadata")
+	testkit.Equal(t, other.connections.Load(), 0, "connections to the other server")
 }
 
 // TestMetadataNeedsTLS checks each address of the metadata.
@@ -371,9 +365,7 @@ func TestUnknownIssuersLeaveCalls(t *testing.T) {
 
 	// After an hour without a call, the honest issuer is as unknown as they are.
 	at.add(time.Hour)
-	if got := reason(finish(t.Context(), c, honest.settings())); got != provider.Unavailable {
-		t.Errorf("an hour later: %q", got)
-	}
+	testkit.Equal(t, reason(finish(t.Context(), c, honest.settings())), provider.Unavailable, "an hour later")
 }
 
 // TestSlowIssuersLeaveCalls checks that issuers that have answered before get two calls together
@@ -431,9 +423,7 @@ func TestLeavingBrowsers(t *testing.T) {
 
 	ctx, leave := context.WithCancel(t.Context())
 	honest.set(func(http.ResponseWriter, *http.Request) { leave() })
-	if got := reason(finish(ctx, c, honest.settings())); got != provider.Misconfigured {
-		t.Errorf("a request that ends during the call: %q", got)
-	}
+	testkit.Equal(t, reason(finish(ctx, c, honest.settings())), provider.Misconfigured, "a request that ends during the call")
 	honest.serve.Store(nil)
 
 	for n := range 2 {
@@ -462,9 +452,7 @@ func TestWaitEndsWithRequest(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := reason(c.Check(ctx, i.settings())); got != provider.Unavailable {
-		t.Errorf("a request that has ended: %q", got)
-	}
+	testkit.Equal(t, reason(c.Check(ctx, i.settings())), provider.Unavailable, "a request that has ended")
 	close(release)
 	if err := <-first; err != nil {
 		t.Errorf("the discovery: %v", err)
@@ -494,9 +482,7 @@ func TestStaleMetadata(t *testing.T) {
 	}
 	at.add(10 * time.Second)
 	_ = c.Check(t.Context(), i.settings())
-	if calls.Load() != 2 {
-		t.Errorf("%d calls, want 2", calls.Load())
-	}
+	testkit.Equal(t, calls.Load(), 2, "calls")
 
 	at.add(24 * time.Hour)
 	if got := reason(c.Check(t.Context(), i.settings())); got == "" {

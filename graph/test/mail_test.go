@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/tools/world"
 )
 
@@ -85,9 +86,7 @@ func TestMailLanguage(t *testing.T) {
 		want := []string{
 			"owner@example.com password_reset de", "new@example.com sign_up de", "owner@example.com sign_up_known de",
 		}
-		if got := a.mailLanguages(); !slices.Equal(got, want) {
-			t.Errorf("mails %q, want %q", got, want)
-		}
+		testkit.EqualSlices(t, a.mailLanguages(), want, "mails")
 	})
 }
 

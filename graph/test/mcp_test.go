@@ -563,9 +563,7 @@ func TestToolDefinitions(t *testing.T) {
 	for _, field := range []string{"net", "gross", "refunded", "purchases", "refunds", "averageOrder"} {
 		want["ReportRevenue."+field] = money.ForName(field).Description
 	}
-	if !reflect.DeepEqual(got.Definitions, want) {
-		t.Errorf("got %v, want %v", got.Definitions, want)
-	}
+	testkit.DeepEqual(t, got.Definitions, want, "got")
 }
 
 // TestToolCallers calls every tool as callers with fewer rights: what GraphQL refuses, the tools
@@ -1145,9 +1143,7 @@ func TestToolSession(t *testing.T) {
 			t.Errorf("%s: %+v", tool.Name, hints)
 		}
 		input := tool.InputSchema.(map[string]any)
-		if !reflect.DeepEqual(input["additionalProperties"], false) {
-			t.Errorf("%s: accepts other arguments: %v", tool.Name, input["additionalProperties"])
-		}
+		testkit.DeepEqual(t, input["additionalProperties"], false, "%s: accepts other arguments", tool.Name)
 	}
 	mustCallTool(t, session, "sites", nil)
 }

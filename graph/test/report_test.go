@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -278,9 +277,7 @@ func wantMetrics(t *testing.T, name string, got any, kind string, f, totals scan
 
 	metrics, _ := got.(map[string]any)
 	for figure, value := range want {
-		if !reflect.DeepEqual(metrics[figure], value) {
-			t.Errorf("%s: %s is %v, want %v", name, figure, metrics[figure], value)
-		}
+		testkit.DeepEqual(t, metrics[figure], value, "%s: %s", name, figure)
 	}
 }
 
@@ -506,9 +503,7 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 			"days.edges.0.node": map[string]any{"value": "7", "metrics": sundays},
 			"days.edges.1.node": map[string]any{"value": "1", "metrics": mondays}, "days.edges.2": nil,
 		} {
-			if value := got.at("site.report." + path); !reflect.DeepEqual(value, want) {
-				t.Errorf("%s is %v, want %v", path, value, want)
-			}
+			testkit.DeepEqual(t, got.at("site.report."+path), want, "%s", path)
 		}
 
 		for filter, want := range map[string]float64{

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestSessionsList(t *testing.T) {
@@ -121,16 +122,12 @@ func TestRemainingAPITokensAreListed(t *testing.T) {
 		}
 
 		got := c.query(change, "current", password, "password", "a new password").ok(t, "changePassword")
-		if list := got.at("changePassword.apiTokens"); !reflect.DeepEqual(list, want) {
-			t.Errorf("a change lists %v, want %v", list, want)
-		}
+		testkit.DeepEqual(t, got.at("changePassword.apiTokens"), want, "a change lists")
 
 		c.done("requestPasswordReset", "email", "owner@example.com")
 		reset := `mutation($token: String!, $password: String!) { resetPassword(input: {token: $token, password: $password}) ` + fields
 		got = c.query(reset, "token", a.mailedSecret("owner@example.com"), "password", "another password").ok(t, "resetPassword")
-		if list := got.at("resetPassword.apiTokens"); !reflect.DeepEqual(list, want) {
-			t.Errorf("a reset lists %v, want %v", list, want)
-		}
+		testkit.DeepEqual(t, got.at("resetPassword.apiTokens"), want, "a reset lists")
 		if got := c.query(reset, "token", "tgr_wrong", "password", "another password"); !reflect.DeepEqual(got.at("resetPassword.apiTokens"), []any{}) {
 			t.Errorf("a wrong link: %s", got.Body)
 		}

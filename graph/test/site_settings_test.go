@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const settingsFields = `domain name extraDomains registeredEvents keyEvents excludedAddresses measureSiteSearch measureEcommerce
@@ -136,9 +137,7 @@ func TestSiteSettings(t *testing.T) {
 				continue
 			}
 
-			if value := got.at(step.mutation + ".site." + step.field); !reflect.DeepEqual(value, step.want) {
-				t.Errorf("%s: %s is %v, want %v", name, step.field, value, step.want)
-			}
+			testkit.DeepEqual(t, got.at(step.mutation+".site."+step.field), step.want, "%s: %s", name, step.field)
 			if answer := read(); !strings.Contains(got.Body, strings.TrimSuffix(strings.TrimPrefix(answer, `{"data":{"site":`), "}}")) {
 				t.Errorf("%s answers %s, reading %s", name, got.Body, answer)
 			}
@@ -516,9 +515,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 			"day": "2026-11-20", "endpoint": "collect", "code": "domain_not_allowed", "count": 2.0, "ignored": false, "recorded": false,
 			"advice": "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
 		}
-		if row := got.at("site.rejections.1"); !reflect.DeepEqual(row, want) {
-			t.Errorf("got %v, want %v", row, want)
-		}
+		testkit.DeepEqual(t, got.at("site.rejections.1"), want, "got")
 
 		add(today, "server", "private_ip", 1)
 		got = read("").ok(t, "")
@@ -526,9 +523,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 			"day": "2026-11-20", "endpoint": "server", "code": "private_ip", "count": 1.0, "ignored": false, "recorded": true,
 			"advice": model.RejectionAdvice("private_ip"),
 		}
-		if row := got.at("site.rejections.2"); !reflect.DeepEqual(row, want) {
-			t.Errorf("got %v, want %v", row, want)
-		}
+		testkit.DeepEqual(t, got.at("site.rejections.2"), want, "got")
 		if notice := "3 calls were rejected in the last 7 days. 1 recorded call of the last 7 days needs attention. " +
 			"See rejections for the reasons and advice."; got.at("site.notice") != notice {
 			t.Errorf("notice %q, want %q", got.at("site.notice"), notice)

@@ -103,9 +103,7 @@ func TestSitekeys(t *testing.T) {
 
 		for _, query := range []string{`sitekey(id: $id)`, `node(id: $id)`} {
 			got := c.query(`query($id: ID!) { key: `+query+` { ... on Sitekey `+sitekeyFields+` } }`, "id", id).ok(t, "")
-			if !reflect.DeepEqual(got.at("key"), want) {
-				t.Errorf("%s: %s", query, got.Body)
-			}
+			testkit.DeepEqual(t, got.at("key"), want, "%s: %s", query, got.Body)
 		}
 
 		works := func(secret string) bool {

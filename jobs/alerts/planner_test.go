@@ -131,9 +131,7 @@ func TestChannelSummaries(t *testing.T) {
 
 			further := summaries()[before:]
 			slices.Sort(further)
-			if !slices.Equal(further, step.want) {
-				t.Errorf("at %s: %q, want %q", step.at, further, step.want)
-			}
+			testkit.EqualSlices(t, further, step.want, "at %s", step.at)
 		}
 
 		// The broken site's channel gets a summary as soon as there are figures, and not of a
@@ -225,9 +223,7 @@ func TestThresholds(t *testing.T) {
 			if step.want != "" {
 				want = []string{step.want, step.want}
 			}
-			if further := messages()[before:]; !slices.Equal(further, want) {
-				t.Errorf("at %s: %q, want %q", step.at, further, want)
-			}
+			testkit.EqualSlices(t, messages()[before:], want, "at %s", step.at)
 		}
 	})
 }

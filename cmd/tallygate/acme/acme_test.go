@@ -181,9 +181,7 @@ func TestObtain(t *testing.T) {
 				if body, _, err := f.get(host, a.Roots()); body != "HTTP/2.0 "+host || err != nil {
 					t.Fatalf("%q, %v", body, err)
 				}
-				if problem := f.manager.Problem(host); problem != "" {
-					t.Errorf("problem %q", problem)
-				}
+				testkit.Equal(t, f.manager.Problem(host), "", "problem")
 
 				// A certificate for another name is neither served nor ordered, nor is one without
 				// a name.
@@ -205,9 +203,7 @@ func TestObtain(t *testing.T) {
 				if again := second.awaitServed(t, host); !again.Equal(leaf) {
 					t.Error("after a restart another certificate is served")
 				}
-				if after := a.Orders(); after != orders {
-					t.Errorf("%d orders after a restart, %d before", after, orders)
-				}
+				testkit.Equal(t, a.Orders(), orders, "orders after a restart, %d before", orders)
 			})
 		})
 	}
@@ -331,9 +327,7 @@ func TestHandshakesOrderNothing(t *testing.T) {
 		failures <- n
 		return time.Hour
 	}})
-	if n := <-failures; n != 1 {
-		t.Errorf("%d failures after the first", n)
-	}
+	testkit.Equal(t, <-failures, 1, "failures after the first")
 
 	for range 20 {
 		if _, _, err := f.get(host, a.Roots()); err == nil {
@@ -345,9 +339,7 @@ func TestHandshakesOrderNothing(t *testing.T) {
 		}
 		response.Body.Close()
 	}
-	if orders := strings.Count(a.Log(), "POST /order-plz"); orders != 1 {
-		t.Errorf("%d attempts to order, want 1", orders)
-	}
+	testkit.Equal(t, strings.Count(a.Log(), "POST /order-plz"), 1, "attempts to order")
 }
 
 // TestDatabaseAway checks that nothing is ordered while the database cannot say whether there is a
@@ -373,9 +365,7 @@ func TestDatabaseAway(t *testing.T) {
 			return time.Hour
 		}})
 		testkit.Await(t, "two failed reads", func() bool { return log.count("certificate not read") > 1 })
-		if orders := a.Orders(); orders != 0 {
-			t.Errorf("%d orders without a read", orders)
-		}
+		testkit.Equal(t, a.Orders(), 0, "orders without a read")
 
 		// The account's key is stored, and then the certificate cannot be.
 		testkit.NoError(t, dbtest.Exec(d, refuseCertificates(d)))
@@ -546,8 +536,6 @@ func TestPause(t *testing.T) {
 	}
 
 	for failures, want := range map[int]time.Duration{0: 0, 1: 5 * time.Minute, 2: time.Hour, 1000: time.Hour} {
-		if got := pause(failures); got != want {
-			t.Errorf("the pause after %d failures is %v, want %v", failures, got, want)
-		}
+		testkit.Equal(t, pause(failures), want, "the pause after %d failures", failures)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestBrowserNames checks names as each service writes them.
@@ -47,14 +48,10 @@ func TestBrowserNames(t *testing.T) {
 		"DuckDuckGo Privacy Browser": model.DuckDuckGo, "Mobile Silk": model.Silk, "Konqueror": model.OtherBrowser,
 		"Chrome iOS": model.Chrome, "Vivaldi": model.Vivaldi,
 	} {
-		if got := importer.BrowserOf(name); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
-		}
+		testkit.Equal(t, importer.BrowserOf(name), want, "%q", name)
 	}
 	for _, browser := range model.Browsers {
-		if got := importer.BrowserOf(string(browser)); got != browser {
-			t.Errorf("%q is %q", browser, got)
-		}
+		testkit.Equal(t, importer.BrowserOf(string(browser)), browser, "%q", browser)
 	}
 }
 
@@ -76,14 +73,10 @@ func TestSystemNames(t *testing.T) {
 		"FreeBSD": model.OtherSystem, "Open BSD": model.OtherSystem, "OS/2": model.OtherSystem, "PlayStation": model.OtherSystem,
 		"Other Smart TV": model.OtherSystem, "(other)": model.OtherSystem,
 	} {
-		if got := importer.SystemOf(name); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
-		}
+		testkit.Equal(t, importer.SystemOf(name), want, "%q", name)
 	}
 	for _, system := range model.Systems {
-		if got := importer.SystemOf(string(system)); got != system {
-			t.Errorf("%q is %q", system, got)
-		}
+		testkit.Equal(t, importer.SystemOf(string(system)), system, "%q", system)
 	}
 }
 
@@ -94,14 +87,10 @@ func TestDeviceNames(t *testing.T) {
 		"Feature phone": model.Phone, "Phablet": model.Phone, "Tablet": model.Tablet, "smart tv": model.TV, "Smart TV": model.TV,
 		"TV": model.TV, "Console": model.TV, "Wearable": "", "Car browser": "", "Smart speaker": "", "Others": "",
 	} {
-		if got := importer.DeviceOf(name); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
-		}
+		testkit.Equal(t, importer.DeviceOf(name), want, "%q", name)
 	}
 	for _, device := range model.Devices {
-		if got := importer.DeviceOf(string(device)); got != device {
-			t.Errorf("%q is %q", device, got)
-		}
+		testkit.Equal(t, importer.DeviceOf(string(device)), device, "%q", device)
 	}
 }
 
@@ -125,25 +114,19 @@ func TestCountryNames(t *testing.T) {
 		"South Georgia & South Sandwich Islands": "GS", "South Georgia and the South Sandwich Islands": "GS", "Namibia": "NA",
 		"Sint Maarten": "SX", "St. Martin": "MF", "The Netherlands": "NL", "Timor-Leste": "TL", "Kosovo": "XK", "N/A": "",
 	} {
-		if got := importer.CountryOf(text); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, importer.CountryOf(text), want, "%q", text)
 	}
 }
 
 // TestCountriesAreComplete checks that each code, and the name of each country in Unicode's tables,
 // is found.
 func TestCountriesAreComplete(t *testing.T) {
-	if len(model.Countries) != 250 {
-		t.Errorf("%d countries", len(model.Countries))
-	}
+	testkit.Equal(t, len(model.Countries), 250, "countries")
 	regions := display.English.Regions()
 	for _, code := range model.Countries {
 		name := regions.Name(language.MustParseRegion(code))
 		for _, text := range []string{code, strings.ToLower(code), name, strings.ToUpper(name)} {
-			if got := importer.CountryOf(text); got != code {
-				t.Errorf("%q is %q, want %s", text, got, code)
-			}
+			testkit.Equal(t, importer.CountryOf(text), code, "%q", text)
 		}
 	}
 }
@@ -169,9 +152,7 @@ func TestCountryFile(t *testing.T) {
 			of[key] = code
 		}
 	}
-	if lines != len(model.Countries) {
-		t.Errorf("%d lines, want %d", lines, len(model.Countries))
-	}
+	testkit.Equal(t, lines, len(model.Countries), "lines")
 }
 
 func TestHosts(t *testing.T) {
@@ -181,9 +162,7 @@ func TestHosts(t *testing.T) {
 		"localhost": "", "shop.localhost": "shop.localhost", "two words": "", "user@example.com": "", "exa<mple.com": "", "..": "",
 		strings.Repeat("a.", 200) + "example": "", "example.com/page": "example.com",
 	} {
-		if got := importer.HostOf(text); got != want {
-			t.Errorf("%.60q is %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, importer.HostOf(text), want, "%.60q", text)
 	}
 }
 

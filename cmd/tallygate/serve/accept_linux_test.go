@@ -95,9 +95,7 @@ func TestStopAcceptingEnds(t *testing.T) {
 	idle.connect(t, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*handshakeTime)
 	defer cancel()
-	if err := idle.stopAccepting(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a server that accepts nothing: %v", err)
-	}
+	testkit.ErrorIs(t, idle.stopAccepting(ctx), context.DeadlineExceeded, "a server that accepts nothing")
 
 	s := testServer(t)
 	s.connect(t, "")

@@ -127,9 +127,7 @@ func TestRepeatAfterAKill(t *testing.T) {
 				t.Errorf("round %d: %d sitekeys after the kill, a secret of %d characters after the repeat, answered %v, error %v",
 					round, before, len(secret), answered, err)
 			}
-			if n := again.sitekeys()[name]; n != 1 {
-				t.Errorf("round %d: %d sitekeys", round, n)
-			}
+			testkit.Equal(t, again.sitekeys()[name], 1, "round %d: sitekeys", round)
 		}
 	})
 }

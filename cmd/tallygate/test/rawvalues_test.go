@@ -181,9 +181,7 @@ func sendMarked(t *testing.T, p *process, siteKey string) {
 				"Origin": "https://shop.example", "User-Agent": markedAgent, "X-Forwarded-For": markedAddress,
 				"Sec-CH-UA": markedHint, "Sec-CH-UA-Platform": `"Linux"`, "Sec-CH-UA-Mobile": "?0",
 			})
-		if response.StatusCode != call.status {
-			t.Fatalf("%s: %d, want %d", call.body, response.StatusCode, call.status)
-		}
+		testkit.Require(t, response.StatusCode, call.status, "%s", call.body)
 	}
 }
 

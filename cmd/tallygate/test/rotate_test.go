@@ -423,9 +423,7 @@ func checkSecretFiles(t *testing.T, dir string) {
 		keys[string(s)] = true
 	}
 
-	if len(keys) != 2 {
-		t.Error("the two files have the same key")
-	}
+	testkit.Equal(t, len(keys), 2, "the two files have the same key")
 	if drafts, _ := filepath.Glob(filepath.Join(dir, secret.File+".*")); len(drafts) != 1 {
 		t.Errorf("%v are left", drafts)
 	}

@@ -69,9 +69,7 @@ func TestOutcome(t *testing.T) {
 			t.Errorf("not a line of a benchmark: %q", l)
 		}
 	}
-	if lines != 2 {
-		t.Errorf("%d lines, want 2", lines)
-	}
+	testkit.Equal(t, lines, 2, "lines")
 }
 
 // TestErr checks that each fault makes the outcome a failure, and that it is printed.
@@ -153,7 +151,5 @@ func TestTable(t *testing.T) {
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("after a fault: %v, %s", err, got)
 	}
-	if got := Median([]float64{3, 1, 2, 9}); got != 2 {
-		t.Errorf("median %v", got)
-	}
+	testkit.Equal(t, Median([]float64{3, 1, 2, 9}), 2, "median")
 }
