@@ -137,9 +137,7 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 		close(release)
 		p.Stop()
 
-		if n := len(p.Views(site)); n != 1 {
-			t.Errorf("%d page views stored, want 1", n)
-		}
+		testkit.Equal(t, len(p.Views(site)), 1, "page views stored")
 	})
 }
 
@@ -283,9 +281,7 @@ func TestConnectionsCut(t *testing.T) {
 		if deliveries, used := len(p.deliveries(site)), p.Used(site); deliveries != len(stored) || used != int64(len(stored)) {
 			t.Errorf("%d events, %d deliveries, %d counted; want as many of each", len(stored), deliveries, used)
 		}
-		if transactions, err := dbtest.Count(d, "transactions"); err != nil || transactions != len(stored) {
-			t.Errorf("%d transactions, %v; want %d", transactions, err, len(stored))
-		}
+		dbtest.HasRows(t, d, "transactions", len(stored), "transactions")
 
 		t.Logf("%d acknowledged, %d stored", len(acknowledged), len(stored))
 	})
@@ -505,9 +501,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		close(stop)
 		wg.Wait()
 
-		if n := len(p.Views(site)); n != 21 {
-			t.Errorf("%d page views stored, want 21", n)
-		}
+		testkit.Equal(t, len(p.Views(site)), 21, "page views stored")
 	})
 }
 

@@ -125,9 +125,7 @@ func (o *office) check(t *testing.T) {
 	if n := o.refused.Load(); n > 0 {
 		t.Errorf("%d hits are not answered 204", n)
 	}
-	if used := o.p.Used(o.site); used != views+events {
-		t.Errorf("%d counted, want %d", used, views+events)
-	}
+	testkit.Equal(t, o.p.Used(o.site), views+events, "counted")
 
 	o.p.Rejected(o.site, map[string]int64{})
 }
@@ -207,9 +205,7 @@ func TestFlood(t *testing.T) {
 				for i := next.Add(1); i <= forged; i = next.Add(1) {
 					c := viewCall(site, fmt.Sprintf("203.0.113.%d", i%256), m{"u": m{"source": fmt.Sprint("s", i)}})
 					c.Agent = fmt.Sprintf("%s Forged/%d", chrome, i)
-					if status := p.handle(c); status != http.StatusNoContent {
-						t.Errorf("forged page view %d: %d", i, status)
-					}
+					testkit.Equal(t, p.handle(c), http.StatusNoContent, "forged page view %d", i)
 				}
 			})
 		}
@@ -222,9 +218,7 @@ func TestFlood(t *testing.T) {
 		if rows, used := len(p.Views(site)), p.Used(site); rows != burst+1 || used != burst+1 {
 			t.Errorf("%d page views stored, %d counted, want %d", rows, used, burst+1)
 		}
-		if rows := len(p.Views(other)); rows != 1 {
-			t.Errorf("%d page views of another site are stored, want 1", rows)
-		}
+		testkit.Equal(t, len(p.Views(other)), 1, "page views of another site are stored")
 
 		p.Rejected(site, map[string]int64{"collect flood": forged - burst})
 	})
@@ -379,9 +373,7 @@ func TestServerFloodInParallel(t *testing.T) {
 				t.Errorf("process %d: %d recorded and %d ignored, want %d and %d", n, r, f, burst, sent-burst)
 			}
 		}
-		if n := len(planes[0].Events(site)); n != 2*burst {
-			t.Errorf("%d events stored, want %d", n, 2*burst)
-		}
+		testkit.Equal(t, len(planes[0].Events(site)), 2*burst, "events stored")
 	})
 }
 
@@ -399,9 +391,7 @@ func TestServersHaveNoNetworkLimit(t *testing.T) {
 			}
 		}
 
-		if n := len(p.Events(site)); n != 10 {
-			t.Errorf("%d events stored, want 10", n)
-		}
+		testkit.Equal(t, len(p.Events(site)), 10, "events stored")
 
 		p.Rejected(site, map[string]int64{})
 	})
@@ -430,9 +420,7 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 			}
 		}
 
-		if n := len(p.Views(site)); n != 7 {
-			t.Errorf("%d page views stored, want 5 that were forwarded and 2 that were not", n)
-		}
+		testkit.Equal(t, len(p.Views(site)), 7, "page views stored")
 
 		p.Rejected(site, map[string]int64{"collect flood": 3})
 	})
@@ -472,9 +460,7 @@ func TestNoFloodLimitForHiddenClients(t *testing.T) {
 		if n := len(p.Views(site)); n != all || clients.HiddenWarning() == "" {
 			t.Errorf("%d of %d page views of hidden clients are stored, warning %q", n, all, clients.HiddenWarning())
 		}
-		if n := len(p.Views(forged)); n != floodBurst {
-			t.Errorf("%d page views of one client are stored, want %d", n, floodBurst)
-		}
+		testkit.Equal(t, len(p.Views(forged)), floodBurst, "page views of one client are stored")
 
 		p.Rejected(site, map[string]int64{})
 		p.Rejected(forged, map[string]int64{"collect flood": all - floodBurst})

@@ -161,17 +161,13 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 
 		// Two calm windows of ten minutes.
 		for range 3 {
-			if got := base(first); got != planetest.Difficulty {
-				t.Fatalf("calm: difficulty %d", got)
-			}
+			testkit.Require(t, base(first), planetest.Difficulty, "calm: difficulty")
 			first.Clock.Add(10 * time.Minute)
 		}
 		for range 399 {
 			base(first)
 		}
-		if got := base(first); got != 2*planetest.Difficulty {
-			t.Errorf("the challenge number 400: difficulty %d", got)
-		}
+		testkit.Equal(t, base(first), 2*planetest.Difficulty, "the challenge number 400: difficulty")
 
 		testkit.Await(t, "the other node follows", func() bool { return base(second) == 2*planetest.Difficulty })
 		stored, err := sites.New(d).Sitekeys.SitekeyByID(t.Context(), account, key.ID)
@@ -186,9 +182,7 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 			stored, err := sites.New(d).Sitekeys.SitekeyByID(t.Context(), account, key.ID)
 			return err == nil && stored.Attack.Seen == model.At(first.Clock.Now())
 		})
-		if n, err := dbtest.Count(d, "mails"); err != nil || n != 1 {
-			t.Errorf("%d mails, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "mails", 1, "mails")
 
 		// The lowest level lasts ten minutes after the attack was last seen.
 		for _, test := range []struct {
@@ -197,9 +191,7 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 		}{{9 * time.Minute, 2 * planetest.Difficulty}, {90 * time.Second, planetest.Difficulty}} {
 			first.Clock.Add(test.after)
 			for i, p := range []*plane{first, second} {
-				if got := base(p); got != test.want {
-					t.Errorf("%v later on node %d: difficulty %d, want %d", test.after, i+1, got, test.want)
-				}
+				testkit.Equal(t, base(p), test.want, "%v later on node %d: difficulty", test.after, i+1)
 			}
 		}
 	})

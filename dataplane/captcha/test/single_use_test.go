@@ -178,9 +178,7 @@ func TestQuotaIsExact(t *testing.T) {
 		clear(counts)
 		redeem()
 
-		if counts[invalid] != n {
-			t.Errorf("again: %v, want all refused", counts)
-		}
+		testkit.Equal(t, counts[invalid], n, "again: %v", counts)
 
 		// The rest of the reserve.
 		testkit.NoError(t, dbtest.Exec(p.DB, "UPDATE captcha_usage SET used = ?", 11_000-left))
@@ -196,9 +194,7 @@ func TestQuotaIsExact(t *testing.T) {
 		if counts[fromReserve] != left || counts[exceeded] != n-left {
 			t.Errorf("%v, want %d from the reserve and %d over it", counts, left, n-left)
 		}
-		if used := p.CaptchaUsage(account).Used; used != 11_000 {
-			t.Errorf("%d counted, want 11000", used)
-		}
+		testkit.Equal(t, p.CaptchaUsage(account).Used, 11_000, "counted")
 
 		clear(counts)
 		p.setPlan(account, model.CaptchaPlanPro100K)
@@ -264,9 +260,7 @@ func TestKillBetweenClaimAndAnswer(t *testing.T) {
 
 		check(t, "compat, tried again", p.compatCall(t, form), refused("timeout-or-duplicate"))
 
-		if used := p.CaptchaUsage(account).Used; used != 2 {
-			t.Errorf("%d counted, want 2", used)
-		}
+		testkit.Equal(t, p.CaptchaUsage(account).Used, 2, "counted")
 	})
 }
 
@@ -404,15 +398,11 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		// Its writer has ended, so that no commit can follow.
 		p.Stop()
 
-		if used := well.CaptchaUsage(account).Used; used != 0 {
-			t.Errorf("%d counted, want nothing", used)
-		}
+		testkit.Equal(t, well.CaptchaUsage(account).Used, 0, "counted")
 
 		check(t, "the second", well.Siteverify(key, tokens[1]), valid)
 
-		if used := well.CaptchaUsage(account).Used; used != 1 {
-			t.Errorf("%d counted, want 1", used)
-		}
+		testkit.Equal(t, well.CaptchaUsage(account).Used, 1, "counted")
 	})
 }
 
@@ -449,9 +439,7 @@ func TestPanicIsTemporary(t *testing.T) {
 
 		check(t, "afterwards", well.Siteverify(bad, token), valid)
 
-		if used := well.CaptchaUsage(bad.AccountID).Used; used != 1 {
-			t.Errorf("%d counted, want 1", used)
-		}
+		testkit.Equal(t, well.CaptchaUsage(bad.AccountID).Used, 1, "counted")
 	})
 }
 
@@ -582,8 +570,7 @@ func TestOldSitekeySecret(t *testing.T) {
 // TestAccountDeleted checks that a token is not valid if its account was deleted since the sitekey
 // was cached.
 func TestAccountDeleted(t *testing.T) {
-	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account := p.Account("a", model.CaptchaPlanFree)
 		key := p.Sitekey(account)
 		token := p.Token(key, siteOrigin)
@@ -591,7 +578,7 @@ func TestAccountDeleted(t *testing.T) {
 		// The secret is cached now.
 		check(t, "before", p.Compat(key, "x"), refused("invalid-input-response"))
 
-		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM accounts WHERE id = ?", account))
+		testkit.NoError(t, dbtest.Exec(p.DB, "DELETE FROM accounts WHERE id = ?", account))
 
 		p.refusal(t, "siteverify", call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token}}, 404)
 		check(t, "compat", p.Compat(key, token), refused("invalid-input-secret"))
@@ -710,8 +697,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 // TestTokensShowNoRowNumbers checks that neither a token nor a challenge contains the id of the
 // sitekey or of the account, in any byte order.
 func TestTokensShowNoRowNumbers(t *testing.T) {
-	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		var key sitekey
 		for range 3 {
 			key = p.Sitekey(p.Account(rand.Text(), model.CaptchaPlanFree))
