@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPausedTransaction: a process that is paused while it holds a lock delays the other processes
@@ -59,17 +60,13 @@ func TestPausedTransaction(t *testing.T) {
 			for db.IsUnavailable(err) && ctx.Err() == nil {
 				err = lock()
 			}
-			if err != nil {
-				t.Errorf("another process takes the lock: %v", err)
-			}
+			testkit.Succeeds(t, err, "another process takes the lock")
 
 			close(resume)
 			if err := <-ended; err == nil || !db.IsUnavailable(err) {
 				t.Errorf("the paused transaction returns %v, want that the database was unavailable", err)
 			}
-			if err := inTx(paused, ctx, func(context.Context, *db.Tx) error { return nil }); err != nil {
-				t.Errorf("the next transaction: %v", err)
-			}
+			testkit.Succeeds(t, inTx(paused, ctx, func(context.Context, *db.Tx) error { return nil }), "the next transaction")
 		})
 	}
 }

@@ -31,9 +31,7 @@ func TestObserver(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusTeapot)
 		w.WriteHeader(http.StatusOK)
-		if err := http.NewResponseController(w).Flush(); err != nil {
-			t.Errorf("flush: %v", err)
-		}
+		testkit.Succeeds(t, http.NewResponseController(w).Flush(), "flush")
 	})
 	mux.HandleFunc("/aborted", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)

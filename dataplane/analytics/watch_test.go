@@ -71,22 +71,16 @@ func TestWithoutNotifications(t *testing.T) {
 		}
 
 		fresh := rotate()
-		if err := call(fresh); err != nil {
-			t.Errorf("the new secret: %v", err)
-		}
+		testkit.Succeeds(t, call(fresh), "the new secret")
 
 		now = now.Add(bound - 1)
 
-		if err := call(old); err != nil {
-			t.Errorf("the old secret within the bound: %v; it should still be cached, or this test proves nothing", err)
-		}
+		testkit.Succeeds(t, call(old), "the old secret within the bound, which should still be cached")
 
 		now = now.Add(1)
 
 		testkit.ErrorIs(t, call(old), errInvalidSecret, "the old secret after %v", bound)
-		if err := call(fresh); err != nil {
-			t.Errorf("the new secret later: %v", err)
-		}
+		testkit.Succeeds(t, call(fresh), "the new secret later")
 	})
 }
 

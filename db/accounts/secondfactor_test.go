@@ -42,9 +42,7 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 			t.Errorf("sessions: %q, %v; want the own one", rows, err)
 		}
 		testkit.ErrorIs(t, create("unproved", false), model.ErrStale, "a session without the second factor")
-		if err := create("proved", true); err != nil {
-			t.Errorf("a session with the second factor: %v", err)
-		}
+		testkit.Succeeds(t, create("proved", true), "a session with the second factor")
 
 		// A used code is refused, and so are the codes of earlier periods.
 		for step, want := range map[int64]error{6: model.ErrNotFound, 7: model.ErrNotFound} {
@@ -63,9 +61,7 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 		for _, table := range []string{"totp_secrets", "recovery_codes", "passkeys", "sessions"} {
 			dbtest.HasRows(t, d, table, 0, "rows are left in %s", table)
 		}
-		if err := create("later", false); err != nil {
-			t.Errorf("a session after the reset: %v", err)
-		}
+		testkit.Succeeds(t, create("later", false), "a session after the reset")
 	})
 }
 

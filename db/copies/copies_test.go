@@ -204,9 +204,7 @@ func TestCopyEverything(t *testing.T) {
 		wantPartitions(t, target)
 
 		// A started service compares the settings of the program with the schema.
-		if err := migrations.Apply(t.Context(), target); err != nil {
-			t.Errorf("the copy cannot be used: %v", err)
-		}
+		testkit.Succeeds(t, migrations.Apply(t.Context(), target), "the copy cannot be used")
 	})
 }
 
@@ -322,9 +320,7 @@ func TestMarkSource(t *testing.T) {
 				t.Errorf("the source is not refused: %v", err)
 			}
 		}
-		if err := migrations.Apply(t.Context(), target); err != nil {
-			t.Errorf("the copy is refused: %v", err)
-		}
+		testkit.Succeeds(t, migrations.Apply(t.Context(), target), "the copy is refused")
 		if _, err := copyAll(t.Context(), target, source); err == nil || !strings.Contains(err.Error(), "the target is in use") {
 			t.Errorf("a copy back into the source: %v", err)
 		}
@@ -336,14 +332,10 @@ func TestMarkSource(t *testing.T) {
 		if err == nil {
 			err = migrations.Apply(t.Context(), another)
 		}
-		if err != nil {
-			t.Errorf("another copy of the source: %v", err)
-		}
+		testkit.Succeeds(t, err, "another copy of the source")
 
 		testkit.NoError(t, migrations.ForgetCopy(t.Context(), source))
-		if err := migrations.Apply(t.Context(), source); err != nil {
-			t.Errorf("the source without its mark is refused: %v", err)
-		}
+		testkit.Succeeds(t, migrations.Apply(t.Context(), source), "the source without its mark is refused")
 		wantEqual(t, "the copy", contents(t, another), contents(t, source))
 	})
 }

@@ -132,9 +132,7 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 
 // TestHitStoreReconnects checks a connection that the server ends between batches and within one.
 func TestHitStoreReconnects(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		site, hits := siteWithStore(t, d)
 
 		cut := func() {

@@ -144,9 +144,7 @@ func TestOneOpenAlert(t *testing.T) {
 			"of a subject":   func(a *model.Alert) { a.Subject = "80" },
 			"of other event": func(a *model.Alert) { a.Event = model.AlertNoHits },
 		} {
-			if err := insert(change); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			testkit.Succeeds(t, insert(change), "%s", name)
 		}
 		if err := insert(func(*model.Alert) {}); err == nil {
 			t.Error("a second open alert is stored")

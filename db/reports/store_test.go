@@ -379,20 +379,14 @@ func TestLimits(t *testing.T) {
 			return err
 		}
 
-		if err := ask(4); err != nil {
-			t.Errorf("4 days without a segment: %v", err)
-		}
+		testkit.Succeeds(t, ask(4), "4 days without a segment")
 		testkit.ErrorIs(t, ask(5), reports.ErrNotBuilt, "5 days without a segment")
 
 		f.work(f.clock.now)
-		if err := ask(6); err != nil {
-			t.Errorf("built: %v", err)
-		}
+		testkit.Succeeds(t, ask(6), "built")
 
 		f.exec("UPDATE report_days SET pageviews = 25000000")
-		if err := ask(2); err != nil {
-			t.Errorf("50 million page views: %v", err)
-		}
+		testkit.Succeeds(t, ask(2), "50 million page views")
 		testkit.ErrorIs(t, ask(3), reports.ErrTooExpensive, "75 million page views")
 		size, err := f.reports.Size(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(3)}})
 		if size.Pageviews != 75_000_000 || err != nil {

@@ -82,9 +82,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 			if n, err := kind.count(t.Context(), owner.AccountID); made.Load() != 1 || n != model.MaxSites || err != nil {
 				t.Errorf("%s: %d made, %d there, %v", kind.code, made.Load(), n, err)
 			}
-			if err := kind.create(other.AccountID, 0); err != nil {
-				t.Errorf("another account: %v", err)
-			}
+			testkit.Succeeds(t, kind.create(other.AccountID, 0), "another account")
 			testkit.ErrorIs(t, kind.create(1<<40, 0), model.ErrNotFound, "an account that is not there")
 		}
 	})

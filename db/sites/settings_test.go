@@ -72,9 +72,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 		}
 
 		for name, err := range siteChanges(ctx, d, site.AccountID, site.ID) {
-			if err != nil {
-				t.Errorf("%s by the owner: %v", name, err)
-			}
+			testkit.Succeeds(t, err, "%s by the owner", name)
 		}
 
 		want := before
@@ -146,9 +144,7 @@ func TestListsAreBounded(t *testing.T) {
 			if added != list.limit || len(values) != list.limit {
 				t.Errorf("%s: %d added, %d stored; want %d", list.code, added, len(values), list.limit)
 			}
-			if err := list.add(d, strings.TrimSuffix(values[0], ".example")); err != nil {
-				t.Errorf("%s is there already: %v", values[0], err)
-			}
+			testkit.Succeeds(t, list.add(d, strings.TrimSuffix(values[0], ".example")), "%s is there already", values[0])
 		}
 	})
 }

@@ -127,9 +127,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 
 		trusted := i.settings()
 		trusted.Trusted = true
-		if err := c.Check(t.Context(), trusted); err != nil {
-			t.Errorf("the installation's issuer: %v", err)
-		}
+		testkit.Succeeds(t, c.Check(t.Context(), trusted), "the installation's issuer")
 	})
 
 	for _, field := range []string{"token_endpoint", "jwks_uri"} {
@@ -274,9 +272,7 @@ func TestSlowIssuerLeavesCalls(t *testing.T) {
 	trusted := own.settings()
 	trusted.Trusted = true
 	for _, s := range []provider.Settings{other.settings(), trusted} {
-		if err := c.Check(t.Context(), s); err != nil {
-			t.Errorf("another provider: %v", err)
-		}
+		testkit.Succeeds(t, c.Check(t.Context(), s), "another provider")
 	}
 
 	// The other ten end with their requests, or after the wait for a call. The two go on without
@@ -454,9 +450,7 @@ func TestWaitEndsWithRequest(t *testing.T) {
 	cancel()
 	testkit.Equal(t, reason(c.Check(ctx, i.settings())), provider.Unavailable, "a request that has ended")
 	close(release)
-	if err := <-first; err != nil {
-		t.Errorf("the discovery: %v", err)
-	}
+	testkit.Succeeds(t, <-first, "the discovery")
 }
 
 // TestStaleMetadata checks that a failed refresh keeps the metadata for a day, and repeats no call
@@ -476,9 +470,7 @@ func TestStaleMetadata(t *testing.T) {
 	})
 	at.add(time.Hour)
 	for range 3 {
-		if err := c.Check(t.Context(), i.settings()); err != nil {
-			t.Errorf("an hour old, and the provider is away: %v", err)
-		}
+		testkit.Succeeds(t, c.Check(t.Context(), i.settings()), "an hour old, and the provider is away")
 	}
 	at.add(10 * time.Second)
 	_ = c.Check(t.Context(), i.settings())

@@ -65,3 +65,11 @@ func Require[T comparable](tb testing.TB, got, want T, format string, args ...an
 		tb.Fatalf("%s: %+v, want %+v", fmt.Sprintf(format, args...), got, want)
 	}
 }
+
+// Succeeds checks that a call returned no error. The format and args name the call.
+func Succeeds(tb testing.TB, err error, format string, args ...any) {
+	if err != nil {
+		tb.Helper()
+		tb.Errorf("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}

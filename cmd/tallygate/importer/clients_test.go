@@ -13,9 +13,20 @@ import (
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
+// checkOwnNames checks what the names of the services are here, and that our own names stay.
+func checkOwnNames[T ~string](t *testing.T, of func(string) T, own []T, want map[string]T) {
+	t.Helper()
+	for _, name := range own {
+		testkit.Equal(t, of(string(name)), name, "%q", name)
+	}
+	for name, wanted := range want {
+		testkit.Equal(t, of(name), wanted, "%q", name)
+	}
+}
+
 // TestBrowserNames checks names as each service writes them.
 func TestBrowserNames(t *testing.T) {
-	for name, want := range map[string]model.Browser{
+	checkOwnNames(t, importer.BrowserOf, model.Browsers, map[string]model.Browser{
 		"": "", "(not set)": "", "Unknown": "", "(unknown)": "", "UNK": "", "browser": "", " ": "",
 
 		// Plausible.
@@ -47,16 +58,11 @@ func TestBrowserNames(t *testing.T) {
 		"Huawei Browser Mobile": model.HuaweiBrowser, "QQ Browser": model.QQBrowser, "IE Mobile": model.Explorer,
 		"DuckDuckGo Privacy Browser": model.DuckDuckGo, "Mobile Silk": model.Silk, "Konqueror": model.OtherBrowser,
 		"Chrome iOS": model.Chrome, "Vivaldi": model.Vivaldi,
-	} {
-		testkit.Equal(t, importer.BrowserOf(name), want, "%q", name)
-	}
-	for _, browser := range model.Browsers {
-		testkit.Equal(t, importer.BrowserOf(string(browser)), browser, "%q", browser)
-	}
+	})
 }
 
 func TestSystemNames(t *testing.T) {
-	for name, want := range map[string]model.System{
+	checkOwnNames(t, importer.SystemOf, model.Systems, map[string]model.System{
 		"": "", "(not set)": "", "unknown": "", "Unknown": "",
 
 		"Mac": model.MacOS, "Mac OS": model.MacOS, "Mac OS X": model.MacOS, "Mac OS X 10.15.7": model.MacOS, "macOS": model.MacOS,
@@ -72,26 +78,16 @@ func TestSystemNames(t *testing.T) {
 		"KaiOS": model.KaiOS, "Tizen": model.Tizen, "webOS": model.WebOS, "Web0S": model.WebOS,
 		"FreeBSD": model.OtherSystem, "Open BSD": model.OtherSystem, "OS/2": model.OtherSystem, "PlayStation": model.OtherSystem,
 		"Other Smart TV": model.OtherSystem, "(other)": model.OtherSystem,
-	} {
-		testkit.Equal(t, importer.SystemOf(name), want, "%q", name)
-	}
-	for _, system := range model.Systems {
-		testkit.Equal(t, importer.SystemOf(string(system)), system, "%q", system)
-	}
+	})
 }
 
 func TestDeviceNames(t *testing.T) {
-	for name, want := range map[string]model.Device{
+	checkOwnNames(t, importer.DeviceOf, model.Devices, map[string]model.Device{
 		"": "", "(not set)": "", "Unknown": "", "Desktop": model.Desktop, "desktop": model.Desktop, "laptop": model.Desktop,
 		"Laptop": model.Desktop, "Mobile": model.Phone, "mobile": model.Phone, "Smartphone": model.Phone,
 		"Feature phone": model.Phone, "Phablet": model.Phone, "Tablet": model.Tablet, "smart tv": model.TV, "Smart TV": model.TV,
 		"TV": model.TV, "Console": model.TV, "Wearable": "", "Car browser": "", "Smart speaker": "", "Others": "",
-	} {
-		testkit.Equal(t, importer.DeviceOf(name), want, "%q", name)
-	}
-	for _, device := range model.Devices {
-		testkit.Equal(t, importer.DeviceOf(string(device)), device, "%q", device)
-	}
+	})
 }
 
 func TestCountryNames(t *testing.T) {

@@ -233,9 +233,7 @@ func TestJobLostLease(t *testing.T) {
 		f.runner = f.newRunner(slow, nil)
 		slow.after = func() {
 			f.now = f.now.Add(time.Minute)
-			if err := runNext(t.Context(), other, false); err != nil {
-				t.Errorf("the other worker: %v", err)
-			}
+			testkit.Succeeds(t, runNext(t.Context(), other, false), "the other worker")
 		}
 		if got := f.run(false, job.ID); got.State != model.JobReady || got.Attempts != 2 {
 			t.Fatalf("the job is %+v", got)

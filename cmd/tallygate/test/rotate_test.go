@@ -416,9 +416,7 @@ func checkSecretFiles(t *testing.T, dir string) {
 		}
 
 		var s config.Secret
-		if err := s.UnmarshalFlag(string(bytes.TrimSpace(key))); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Succeeds(t, s.UnmarshalFlag(string(bytes.TrimSpace(key))), "%s", name)
 
 		keys[string(s)] = true
 	}

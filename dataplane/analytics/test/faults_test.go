@@ -211,9 +211,7 @@ func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int
 // TestConnectionsCut checks that an acknowledged event is stored once and with its delivery while
 // the server repeatedly closes all connections under load, and that the plane recovers.
 func TestConnectionsCut(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		site := p.shop("shop.example")
 		testkit.NoError(t, sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))))
@@ -324,9 +322,7 @@ func TestDatabaseRestarted(t *testing.T) {
 // are busy, including the first hit of a site and of a day, and counters of refused calls too: the
 // writer has its own connection, and lookups have their own pool.
 func TestPoolExhausted(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		site, unseen := p.site("example.com", quota), p.site("unseen.example", quota)
 		p.awaitNotifications(site)
@@ -528,9 +524,7 @@ func lockTable(t *testing.T, p *plane, table string, seconds int) {
 // TestOneDeadlineForAllWaits checks that a hit that waits for its site and then for the key of its
 // day is answered after StoreTimeout in total.
 func TestOneDeadlineForAllWaits(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		p.HTTP.Timeout = hang
 		site := p.site("example.com", quota)

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestHitsDuringTransfers: hits of two processes that arrive while their site moves between
@@ -85,9 +86,7 @@ func TestTransfersMeetDeletions(t *testing.T) {
 					if err == nil {
 						_, err = accounts.New(p.DB).Resume(t.Context(), site.AccountID, now)
 					}
-					if err != nil {
-						t.Errorf("suspension: %v", err)
-					}
+					testkit.Succeeds(t, err, "suspension")
 				})
 			}
 		}

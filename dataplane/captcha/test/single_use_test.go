@@ -660,9 +660,7 @@ func (w *discardWriter) WriteHeader(status int)      { w.status = status }
 // TestOneDeadlineForAllWaits checks that a call whose sitekey cannot be looked up is answered at
 // its deadline for all waits, not when the lookup times out.
 func TestOneDeadlineForAllWaits(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		key := well.Sitekey(well.Account("a", model.CaptchaPlanFree))
 		work, token := well.Solved(key, siteOrigin), well.Token(key, siteOrigin)

@@ -77,9 +77,7 @@ func TestErr(t *testing.T) {
 	good := func() *Outcome {
 		return &Outcome{Hits: &verify.Verdict{Acknowledged: 1}, Tokens: &captcha.Verdict{Accepted: 1}}
 	}
-	if err := good().Err(); err != nil {
-		t.Errorf("an outcome without a fault: %v", err)
-	}
+	testkit.Succeeds(t, good().Err(), "an outcome without a fault")
 
 	for name, test := range map[string]struct {
 		spoil func(*Outcome)
@@ -110,9 +108,7 @@ func TestErr(t *testing.T) {
 	// On an instance of the caller some checks may be impossible.
 	o := good()
 	o.Hits.Unchecked, o.Partial = []string{"deliveries"}, true
-	if err := o.Err(); err != nil {
-		t.Errorf("a check that is impossible: %v", err)
-	}
+	testkit.Succeeds(t, o.Err(), "a check that is impossible")
 }
 
 // TestTable checks the cells of a table, and the file of figures.
