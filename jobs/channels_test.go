@@ -164,9 +164,7 @@ func checkSigned(t *testing.T, call received, secret string) {
 	t.Helper()
 	webhook, err := standardwebhooks.NewWebhookRaw([]byte(secret))
 	testkit.NoError(t, err)
-	if err := webhook.VerifyIgnoringTimestamp([]byte(call.body), call.header); err != nil {
-		t.Errorf("call %+v: %v", call, err)
-	}
+	testkit.Succeeds(t, webhook.VerifyIgnoringTimestamp([]byte(call.body), call.header), "call %+v", call)
 	var event struct{ Type, ID, Event, Phase string }
 	if err := json.Unmarshal([]byte(call.body), &event); err != nil || event.ID != call.id() || event.Event != "quota" ||
 		event.Phase != "begun" || event.Type != "alert" {

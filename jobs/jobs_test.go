@@ -74,9 +74,7 @@ func run(t *testing.T, j *jobs.Worker) {
 	testkit.NoError(t, j.Start())
 
 	t.Cleanup(func() {
-		if err := j.Stop(context.Background()); err != nil {
-			t.Errorf("stop the worker: %v", err)
-		}
+		testkit.Succeeds(t, j.Stop(context.Background()), "stop the worker")
 	})
 }
 
@@ -261,10 +259,7 @@ func TestDaySaltIsDestroyedOnTime(t *testing.T) {
 // TestFlushRealRedis: a Redis that loses its data delays the work of a period at most until the
 // next one.
 func TestFlushRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		server := redistest.New(t)
 		now := testkit.NewClock(noon.Add(-2 * time.Hour))
 		startWorker(t, d, server.URL(), now.Now, nil)
@@ -279,10 +274,7 @@ func TestFlushRealRedis(t *testing.T) {
 
 // TestStartWithoutRealRedis: a worker may start before its Redis does.
 func TestStartWithoutRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		server := redistest.New(t)
 		server.Kill()
 		j := startWorker(t, d, server.URL(), testkit.NewClock(noon).Now, slog.DiscardHandler)
@@ -306,10 +298,7 @@ func TestStartWithoutRealRedis(t *testing.T) {
 // TestRestartRealRedis: the worker continues by itself when a Redis that was killed runs again, and
 // logs both in one line each.
 func TestRestartRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		server := redistest.New(t)
 		logged := &countHandler{}
 		litter(t, d)
@@ -417,16 +406,12 @@ func TestStopTwiceAndWithoutStart(t *testing.T) {
 	testkit.NoError(t, err)
 
 	for range 2 {
-		if err := j.Stop(t.Context()); err != nil {
-			t.Errorf("Stop without Start: %v", err)
-		}
+		testkit.Succeeds(t, j.Stop(t.Context()), "Stop without Start")
 	}
 
 	started := startWorker(t, d, "", time.Now, nil)
 	for range 2 {
-		if err := started.Stop(t.Context()); err != nil {
-			t.Errorf("Stop: %v", err)
-		}
+		testkit.Succeeds(t, started.Stop(t.Context()), "Stop")
 	}
 }
 
@@ -450,9 +435,7 @@ func TestStopWithASilentRedis(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
-	if err := j.Stop(ctx); err != nil {
-		t.Errorf("Stop: %v", err)
-	}
+	testkit.Succeeds(t, j.Stop(ctx), "Stop")
 }
 
 func TestNewChecksOptions(t *testing.T) {
@@ -486,10 +469,7 @@ func TestNewChecksOptions(t *testing.T) {
 // TestUserRealRedis: the worker authenticates as the user of its URL; with a wrong password it only
 // waits.
 func TestUserRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		server := redistest.New(t)
 		testkit.NoError(t, server.Client().ACLSetUser(t.Context(), "worker", "on", ">letmein", "~*", "&*", "+@all").Err())
 

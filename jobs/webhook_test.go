@@ -354,9 +354,7 @@ func TestSignatures(t *testing.T) {
 
 				now.Add(10 * time.Second)
 
-				if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
-					t.Fatalf("delivery %+v", log.Delivery)
-				}
+				awaitDelivered(t, d, site, delivery.ID)
 
 				now.Add(time.Minute)
 
@@ -389,9 +387,7 @@ func TestSignatures(t *testing.T) {
 					if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); call.header.Get("X-Service-Signature") != want {
 						t.Errorf("call %d: X-Service-Signature %q, want %q", i, call.header.Get("X-Service-Signature"), want)
 					}
-					if err := verifier.Verify([]byte(call.body), call.header); err != nil {
-						t.Errorf("call %d: %v", i, err)
-					}
+					testkit.Succeeds(t, verifier.Verify([]byte(call.body), call.header), "call %d", i)
 					if err := verifier.Verify([]byte(call.body+" "), call.header); err == nil {
 						t.Errorf("call %d: another body passes the check, too", i)
 					}
@@ -437,9 +433,7 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 			t.Helper()
 
 			delivery := due(t, d, site, now.Now())
-			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
-				t.Fatalf("%s: delivery %+v", when, log.Delivery)
-			}
+			awaitDelivered(t, d, site, delivery.ID)
 
 			call := r.all()[sent]
 			sent++
@@ -632,9 +626,7 @@ func TestOwnersRequests(t *testing.T) {
 		testkit.NoError(t, err)
 
 		for _, delivery := range append(parts, *test, *failed) {
-			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
-				t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
-			}
+			awaitDelivered(t, d, site, delivery.ID)
 		}
 
 		if calls := conversions.all(); len(calls) == 0 || calls[0].id() != ids.OfDelivery(site.ID, failed.ID) || calls[0].body != failed.Body {
