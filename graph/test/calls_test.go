@@ -16,6 +16,12 @@ func eachApp(t *testing.T, test func(t *testing.T, a *app)) {
 	eachAppWith(t, func(*settings) {}, test)
 }
 
+// eachOwner is eachApp with the owner of an account.
+func eachOwner(t *testing.T, test func(t *testing.T, a *app, owner *client)) {
+	t.Helper()
+	eachApp(t, func(t *testing.T, a *app) { test(t, a, a.owner("owner@example.com")) })
+}
+
 // eachAppWith is eachApp with a setting.
 func eachAppWith(t *testing.T, change setting, test func(t *testing.T, a *app)) {
 	t.Helper()

@@ -387,8 +387,7 @@ func TestTheLastAccountMayGo(t *testing.T) {
 // only a session of a member or owner can request it.
 func TestDeleteUserData(t *testing.T) {
 	const fields = `__typename id requestedAt visits pageviews events deliveries finishedAt`
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		member := a.join(owner, "member@example.com", model.RoleMember)
 		id := owner.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		userID := strings.Repeat("0a", 32)

@@ -96,8 +96,7 @@ func TestMailLanguage(t *testing.T) {
 func TestStopChannel(t *testing.T) {
 	const read = `query($id: ID!) { node(id: $id) { ... on AlertChannel { state stopReason } } }`
 
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		add := func(name string) (string, int64) {
 			t.Helper()
 			id := owner.done("createAlertChannel", "kind", "EMAIL", "name", name, "address", name+"@example.org", "events", []string{"QUOTA"}).

@@ -224,9 +224,7 @@ func TestToolsEqualGraphQL(t *testing.T) {
 					got := mustCallTool(t, session, tool.Name, arguments)
 					a.sameAsGraphQL(t, name, "Bearer "+caller.graphQL, got)
 
-					if err := schema.Validate(got.raw.StructuredContent); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
+					testkit.Succeeds(t, schema.Validate(got.raw.StructuredContent), "%s", name)
 					if got.TimeZone == "" || got.AsOf == "" || !strings.HasPrefix(got.GraphQL.Query, "query ") {
 						t.Errorf("%s: incomplete: %+v", name, got)
 					}
@@ -347,8 +345,7 @@ func TestToolsEqualTheExport(t *testing.T) {
 // TestToolsChangeSites creates and configures a site with tools, and checks the result and the
 // audit log.
 func TestToolsChangeSites(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		token := bearer(c.createToken("READ", "WRITE").secret)
 		session := a.tools(t, token)
 
@@ -992,8 +989,7 @@ func TestToolBudget(t *testing.T) {
 // TestToolWorkIsCharged checks that a tool costs the time of its own work, in addition to its
 // GraphQL request.
 func TestToolWorkIsCharged(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		storePages(t, a.db, a.siteNumber(c.siteOf("shop.example")), model.At(a.clock.Now()), 100, strings.Repeat("x", 1000))
 		token := c.createToken("READ").secret
 		session := a.tools(t, bearer(token))

@@ -121,8 +121,7 @@ func TestDeliveryFilters(t *testing.T) {
 // the scope EXPORT cannot read the body.
 func TestDeliveryContent(t *testing.T) {
 	const fields = `{ id messageId kind webhook event url body part parts site { id domain } }`
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.siteOf("example.com")
 		site := a.siteNumber(id)
 		c.change("setConversionWebhook", id, `url: "https://example.com/a?key=1"`).ok(t, "setConversionWebhook")

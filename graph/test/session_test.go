@@ -105,8 +105,7 @@ func TestChangePassword(t *testing.T) {
 // remain valid.
 func TestRemainingAPITokensAreListed(t *testing.T) {
 	const fields = `{ apiTokens { id name scopes hint lastUsedAt } userErrors { field code } } }`
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		token := c.createToken("READ", "WRITE")
 		a.owner("other@example.com").createToken("READ")
 		a.with(token.secret, `{ viewer { id } }`).ok(t, "")

@@ -236,8 +236,7 @@ func TestSitePlans(t *testing.T) {
 }
 
 func TestLimitsOfLists(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		for i := range model.MaxExtraDomains {
 			c.change("addSiteDomain", id, fmt.Sprintf(`domain: "d%d.example"`, i)).ok(t, "addSiteDomain")
@@ -268,8 +267,7 @@ func TestLimitsOfLists(t *testing.T) {
 }
 
 func TestServerSecret(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		rotate := func() string {
 			got := c.done("rotateServerSecret", "siteId", id)
@@ -388,8 +386,7 @@ func TestWholeLists(t *testing.T) {
 func TestOldServerSecret(t *testing.T) {
 	const fields = `{ serverSecretHint oldServerSecretHint oldServerSecretValidUntil }`
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		rotate := func(keep int) *answer {
 			return c.query(`mutation($id: ID!, $keep: Int!) { rotateServerSecret(input: {siteId: $id, keepOldFor: $keep}) {
@@ -450,8 +447,7 @@ func TestOldServerSecret(t *testing.T) {
 
 // TestOldWebhookSecret checks until when the old webhook secret signs.
 func TestOldWebhookSecret(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 
 		for _, step := range []struct {
@@ -476,8 +472,7 @@ func TestOldWebhookSecret(t *testing.T) {
 }
 
 func TestRejectionsAndNotice(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		read := func(days string) *answer {
 			return c.site(id, `notice lastHitAt rejections`+days+` { day endpoint code count ignored recorded advice }`)
@@ -541,8 +536,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 }
 
 func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		c.createSite("a.example").ok(t, "createSite")
 		c.createSite("b.example").ok(t, "createSite")
 		c.createSite("c.example").ok(t, "createSite")

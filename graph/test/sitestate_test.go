@@ -93,8 +93,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 // TestDeletedSiteExpires: after 7 days a deleted site is unknown to its owner too, and housekeeping
 // deletes it. An owner can do so earlier.
 func TestDeletedSiteExpires(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id, early, kept := c.siteOf("example.com"), c.siteOf("early.example"), c.siteOf("kept.example")
 		fill(t, a.db, owners{site: 2})
 		for id, domain := range map[string]string{id: "example.com", early: "early.example"} {
@@ -158,8 +157,7 @@ func TestPausedSite(t *testing.T) {
 		return c.query(`mutation($id: ID!) { `+mutation+`(input: {siteId: $id}) { site { state } userErrors { field code } } }`, "id", id).ok(c.t, mutation)
 	}
 
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		id := owner.siteOf("example.com")
 		member := a.join(owner, "member@example.com", model.RoleMember)
 
