@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -48,9 +49,7 @@ func TestProbedPaths(t *testing.T) {
 		r.Header.Set(web.ProbeHeader, "0123456789abcdef-1")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if got := w.Header().Get(web.ProbeHeader) != ""; got != want {
-			t.Errorf("%s %s: described is %v, want %v", method, path, got, want)
-		}
+		testkit.Equal(t, w.Header().Get(web.ProbeHeader) != "", want, "%s %s: described", method, path)
 	}
 }
 
@@ -69,9 +68,7 @@ func TestProbeOnlyAnswersItsOwnForm(t *testing.T) {
 		nil, {""}, {"1"}, {"0123456789abcdef"}, {"0123456789ABCDEF-1"}, {"0123456789abcde-1"}, {"0123456789abcdef-"}, {"0123456789abcdef-1234"},
 		{asked + "\n"}, {asked + "; client=x"}, {asked, asked},
 	} {
-		if got := described(t, "key", "203.0.113.5:1", http.Header{web.ProbeHeader: values}); got != "" {
-			t.Errorf("%q is answered with %q", values, got)
-		}
+		testkit.Equal(t, described(t, "key", "203.0.113.5:1", http.Header{web.ProbeHeader: values}), "", "%q is answered", values)
 	}
 
 	var none *Prober
@@ -127,9 +124,7 @@ func TestProbeDescribesHeaders(t *testing.T) {
 		"Origin":  {"https://shop.example"}, "User-Agent": {"secret"}}
 	got := described(t, "key", "10.0.0.1:1", all)
 	for _, name := range []string{"origin", "cookie", "authorization", "referer", "internal"} {
-		if value(got, name) != "1" {
-			t.Errorf("%s in %q, want 1", name, got)
-		}
+		testkit.Equal(t, value(got, name), "1", "%s in %q", name, got)
 	}
 	if strings.Contains(got, "secret") {
 		t.Errorf("description %q", got)
@@ -150,15 +145,11 @@ func TestProbeDescribesHeaders(t *testing.T) {
 
 	got = described(t, "key", "203.0.113.5:1", http.Header{web.ProbeHeader: {asked}})
 	for _, name := range []string{"origin", "cookie", "authorization", "referer", "internal"} {
-		if value(got, name) != "0" {
-			t.Errorf("%s in %q, want 0", name, got)
-		}
+		testkit.Equal(t, value(got, name), "0", "%s in %q", name, got)
 	}
 
 	for from, want := range map[string]string{"10.0.0.1:1": "unknown-proxy", "198.51.100.7:1": "hidden-clients", "203.0.113.5:1": "none"} {
 		got := described(t, "key", from, http.Header{web.ProbeHeader: {asked}, "X-Forwarded-For": {"198.51.100.7"}})
-		if value(got, "shared") != want {
-			t.Errorf("from %s: %q, want %s", from, got, want)
-		}
+		testkit.Equal(t, value(got, "shared"), want, "from %s: %q", from, got)
 	}
 }

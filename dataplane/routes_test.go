@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	assets "github.com/tallygate/tallygate/frontend-assets"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownPaths checks that unknown paths are 404 in JSON for each method, without a redirect, and
@@ -83,8 +84,6 @@ func TestUnknownPaths(t *testing.T) {
 	for method, want := range map[string]int{"GET": 200, "HEAD": 200, "POST": 405} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, "/svc.js", nil))
-		if w.Code != want {
-			t.Errorf("%s of a script: %d, want %d", method, w.Code, want)
-		}
+		testkit.Equal(t, w.Code, want, "%s of a script", method)
 	}
 }

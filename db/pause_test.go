@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPausedTransaction: a process that is paused while it holds a lock delays the other processes
@@ -59,17 +60,13 @@ func TestPausedTransaction(t *testing.T) {
 			for db.IsUnavailable(err) && ctx.Err() == nil {
 				err = lock()
 			}
-			if err != nil {
-				t.Errorf("another process takes the lock: %v", err)
-			}
+			testkit.Succeeds(t, err, "another process takes the lock")
 
 			close(resume)
 			if err := <-ended; err == nil || !db.IsUnavailable(err) {
 				t.Errorf("the paused transaction returns %v, want that the database was unavailable", err)
 			}
-			if err := inTx(paused, ctx, func(context.Context, *db.Tx) error { return nil }); err != nil {
-				t.Errorf("the next transaction: %v", err)
-			}
+			testkit.Succeeds(t, inTx(paused, ctx, func(context.Context, *db.Tx) error { return nil }), "the next transaction")
 		})
 	}
 }
@@ -78,8 +75,7 @@ func TestPausedTransaction(t *testing.T) {
 // cannot read the database's time, if the process's uptime explains the pause, and begins again if
 // not.
 func TestWaitOutlastsAnOutage(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		at, uptime := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), time.Hour
 		d.Clock.Set(func() time.Time { return at }, func() time.Duration { return uptime }, false)
 		if _, err := d.TrustedNow(t.Context()); err != nil {

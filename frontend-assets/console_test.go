@@ -48,9 +48,7 @@ func TestConsolePages(t *testing.T) {
 		"/console/000000000000/main.js": 404, consoleVersion + "other.js": 404, consoleVersion: 404,
 	} {
 		r := getConsole(t, "GET", path)
-		if r.StatusCode != status {
-			t.Errorf("%s: status %d, want %d", path, r.StatusCode, status)
-		}
+		testkit.Equal(t, r.StatusCode, status, "%s: status", path)
 		if strings.HasPrefix(path, consolePrefix) {
 			continue
 		}
@@ -103,9 +101,7 @@ func TestConsolePathsOfRouter(t *testing.T) {
 // TestConsoleFilesAreCachedForever checks each file that the page and its modules load.
 func TestConsoleFilesAreCachedForever(t *testing.T) {
 	addresses := regexp.MustCompile(`(?:href|src)="(/[^"]*)"`).FindAllStringSubmatch(string(consolePage), -1)
-	if len(addresses) != 2 {
-		t.Fatalf("the page loads %v, want a script and a style sheet", addresses)
-	}
+	testkit.Require(t, len(addresses), 2, "the page loads %v", addresses)
 
 	paths := []string{addresses[0][1], addresses[1][1]}
 	for name := range consoleFiles {
@@ -128,9 +124,7 @@ func TestCaptchaPreview(t *testing.T) {
 		"sitekey=" + key + "%22%3E%3Cscript%3E": 400, "sitekey=" + key + "&lang=%22": 400, "sitekey=" + key + "&theme=red": 400,
 	} {
 		r := getConsole(t, "GET", "/captcha-preview?"+query)
-		if r.StatusCode != status {
-			t.Errorf("%s: status %d, want %d", query, r.StatusCode, status)
-		}
+		testkit.Equal(t, r.StatusCode, status, "%s: status", query)
 		policy := r.Header.Get("Content-Security-Policy")
 		if status == 200 && (!strings.Contains(policy, "script-src https://captcha.example.test") ||
 			!strings.Contains(policy, "frame-ancestors 'self'")) {

@@ -56,9 +56,7 @@ func TestFaces(t *testing.T) {
 			if !bytes.Equal(body(t, res), want) || !assets.Serves(requested) {
 				t.Errorf("%s is not the script of %s", requested, face)
 			}
-			if got := res.Header.Get("Cache-Control"); got != "public, max-age=3600" {
-				t.Errorf("%s: Cache-Control %q", requested, got)
-			}
+			testkit.Equal(t, res.Header.Get("Cache-Control"), "public, max-age=3600", "%s: Cache-Control", requested)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	assets "github.com/tallygate/tallygate/frontend-assets"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestGraphiQLPage(t *testing.T) {
@@ -53,9 +54,7 @@ func TestGraphiQLFiles(t *testing.T) {
 		if zipped.Header.Get("ETag") == plain.Header.Get("ETag") {
 			t.Errorf("%s: both encodings have the ETag %s", path, plain.Header.Get("ETag"))
 		}
-		if got := zipped.Header.Get("Cache-Control"); got != "public, max-age=31536000, immutable" {
-			t.Errorf("%s: Cache-Control = %q", path, got)
-		}
+		testkit.Equal(t, zipped.Header.Get("Cache-Control"), "public, max-age=31536000, immutable", "%s: Cache-Control", path)
 
 		content := body(t, plain)
 		if len(content) == 0 || !bytes.Equal(content, body(t, zipped)) {

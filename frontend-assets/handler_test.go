@@ -82,9 +82,7 @@ func TestEncodingIsNegotiated(t *testing.T) {
 		"gzip;q=0.1, identity;q=0.001": "gzip",
 	} {
 		res := get(t, assets.Handler(), "GET", "/svc.js", "Accept-Encoding", accept)
-		if got := res.Header.Get("Content-Encoding"); got != want {
-			t.Errorf("Accept-Encoding %q: Content-Encoding = %q, want %q", accept, got, want)
-		}
+		testkit.Equal(t, res.Header.Get("Content-Encoding"), want, "Accept-Encoding %q: Content-Encoding", accept)
 		if res.StatusCode != 200 || !bytes.Equal(body(t, res), script(t)) {
 			t.Errorf("Accept-Encoding %q: status %d, or content other than dist/svc.js", accept, res.StatusCode)
 		}
@@ -111,9 +109,7 @@ func TestHeaders(t *testing.T) {
 				"Access-Control-Allow-Origin":  "*",
 				"Set-Cookie":                   "",
 			} {
-				if got := res.Header.Get(name); got != want {
-					t.Errorf("%s: %s = %q, want %q", path, name, got, want)
-				}
+				testkit.Equal(t, res.Header.Get(name), want, "%s: %s", path, name)
 			}
 
 			if want, err := os.ReadFile("dist/" + asset); err != nil || res.StatusCode != 200 || !bytes.Equal(body(t, res), want) {
@@ -141,9 +137,7 @@ func TestETagIsStrongAndBelongsToOneEncoding(t *testing.T) {
 			`"other"`: 200, strings.Trim(tag, `"`): 200, "": 200,
 		} {
 			res := get(t, assets.Handler(), "GET", "/svc.js", "Accept-Encoding", encoding, "If-None-Match", header)
-			if res.StatusCode != want {
-				t.Errorf("%s: If-None-Match %s: status %d, want %d", encoding, header, res.StatusCode, want)
-			}
+			testkit.Equal(t, res.StatusCode, want, "%s: If-None-Match %s: status", encoding, header)
 
 			if want == 304 {
 				if b, _ := io.ReadAll(res.Body); len(b) > 0 || res.Header.Get("Content-Length") != "" {
@@ -235,9 +229,7 @@ func TestLoaders(t *testing.T) {
 			"Access-Control-Allow-Origin":  "*",
 			"Set-Cookie":                   "",
 		} {
-			if got := res.Header.Get(name); got != want {
-				t.Errorf("%s: %s = %q, want %q", path, name, got, want)
-			}
+			testkit.Equal(t, res.Header.Get(name), want, "%s: %s", path, name)
 		}
 		if res.StatusCode != 200 || len(body(t, res)) == 0 {
 			t.Errorf("%s: status %d", path, res.StatusCode)

@@ -95,8 +95,7 @@ func TestChannelMailArrives(t *testing.T) {
 
 // TestChannelMailsOnce checks that concurrent workers turn each message into one mail.
 func TestChannelMailsOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://hook.example/", "")
 		newMailChannel(t, d, site, "duty@example.org")
 		for _, subject := range []string{"a", "b", "c"} {
@@ -193,16 +192,10 @@ func TestRemovedChannels(t *testing.T) {
 		if last, attempts := awaitMessage(t, d, clock, kept.ID); last.State != model.DeliveryDelivered || len(attempts) != 1 {
 			t.Errorf("%s after %d attempts", last.State, len(attempts))
 		}
-		if n := len(receiver.all()); n != 1 {
-			t.Errorf("%d calls, want 1", n)
-		}
-		if n := len(busy.all()); n != 1 {
-			t.Errorf("%d calls of the channel that was removed in an attempt, want 1", n)
-		}
+		testkit.Equal(t, len(receiver.all()), 1, "calls")
+		testkit.Equal(t, len(busy.all()), 1, "calls of the channel that was removed in an attempt")
 		for table, want := range map[string]int{"alert_messages": 1, "alert_attempts": 1} {
-			if n, err := dbtest.Count(d, table); err != nil || n != want {
-				t.Errorf("%s: %d rows, %v; want %d", table, n, err, want)
-			}
+			dbtest.HasRows(t, d, table, want, "%s: rows", table)
 		}
 		if mails, err := dbtest.Rows[string](d, "SELECT kind FROM mails WHERE kind = 'alert'"); err != nil || len(mails) != 0 {
 			t.Errorf("%d mails, %v", len(mails), err)

@@ -141,9 +141,7 @@ func TestChannelReceivers(t *testing.T) {
 			}
 
 			calls := receivers[i].all()
-			if len(calls) != c.tries {
-				t.Errorf("%s: %d calls, want %d", c.name, len(calls), c.tries)
-			}
+			testkit.Equal(t, len(calls), c.tries, "%s: calls", c.name)
 			for _, call := range calls {
 				if call.body != calls[0].body || call.id() != calls[0].id() || !json.Valid([]byte(call.body)) {
 					t.Errorf("%s: call %+v", c.name, call)
@@ -166,9 +164,7 @@ func checkSigned(t *testing.T, call received, secret string) {
 	t.Helper()
 	webhook, err := standardwebhooks.NewWebhookRaw([]byte(secret))
 	testkit.NoError(t, err)
-	if err := webhook.VerifyIgnoringTimestamp([]byte(call.body), call.header); err != nil {
-		t.Errorf("call %+v: %v", call, err)
-	}
+	testkit.Succeeds(t, webhook.VerifyIgnoringTimestamp([]byte(call.body), call.header), "call %+v", call)
 	var event struct{ Type, ID, Event, Phase string }
 	if err := json.Unmarshal([]byte(call.body), &event); err != nil || event.ID != call.id() || event.Event != "quota" ||
 		event.Phase != "begun" || event.Type != "alert" {
@@ -209,8 +205,7 @@ func TestChannelRetryAfter(t *testing.T) {
 // TestChannelMails checks that an address gets one request to confirm and nothing else before it is
 // confirmed, that the link of a mail stops the channel, and that held accounts get nothing.
 func TestChannelMails(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://hook.example/", "")
 		store, out := alerts.NewChannels(d), outbox.New(d)
 		address, token := "duty@example.org", model.NewSecret(model.AlertTokenPrefix)
@@ -231,9 +226,7 @@ func TestChannelMails(t *testing.T) {
 			if _, err := out.MailMessages(t.Context(), model.At(noon)); err != nil {
 				t.Fatal(err)
 			}
-			if got := kinds(); got != want {
-				t.Errorf("%s: mails %q, want %q", subject, got, want)
-			}
+			testkit.Equal(t, kinds(), want, "%s: mails", subject)
 		}
 
 		step("unconfirmed", "alert_confirm")

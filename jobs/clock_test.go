@@ -71,9 +71,7 @@ func wantLive(t *testing.T, d *db.DB) {
 
 	for table, want := range map[string]int{"sessions": 1, "signin_failures": 1, "password_resets": 1, "captcha_spent": 1, "rejections": 1,
 		"deleted_sites": 1, "pageviews": 2, "mails": 1, "deliveries": 0} {
-		if n, err := dbtest.Count(d, table); err != nil || n != want {
-			t.Errorf("%s: %d rows, error %v; want %d", table, n, err, want)
-		}
+		dbtest.HasRows(t, d, table, want, "%s: rows", table)
 	}
 
 	today, err := dbtest.Rows[struct{ N int }](
@@ -136,9 +134,7 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 				wantLive(t, d)
 
 				want := fmt.Sprintf("worker clock differs from the database's by %.0f s; nothing is deleted", wrong.Seconds())
-				if got := j.ClockWarning(); got != want {
-					t.Errorf("warning %q, want %q", got, want)
-				}
+				testkit.Equal(t, j.ClockWarning(), want, "warning")
 				if log.level != slog.LevelError || log.message != want || log.n != 1 {
 					t.Errorf("logged %d times, last %v %q; want once %q as an error", log.n, log.level, log.message, want)
 				}
@@ -211,9 +207,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 // TestConsumedStaysConsumed: a token that was consumed before the clock jumped ahead by 55 minutes
 // is refused also after the clock was corrected.
 func TestConsumedStaysConsumed(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		clock := testkit.NewClock(noon)
 		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
 

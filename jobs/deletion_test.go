@@ -16,9 +16,7 @@ import (
 
 // TestErasuresFinish: the worker finishes a requested erasure, and keeps the rows of other users.
 func TestErasuresFinish(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "", "")
 		userID := strings.Repeat("0a", 32)
 
@@ -41,18 +39,14 @@ func TestErasuresFinish(t *testing.T) {
 			return fmt.Sprintf("the erasure is %+v, %v", now, err), err == nil && now.FinishedAt == at && now.Visits == 1
 		})
 
-		if n, err := dbtest.Count(d, "visits"); n != 2 || err != nil {
-			t.Errorf("%d visits remain, %v; want the visits of others", n, err)
-		}
+		dbtest.HasRows(t, d, "visits", 2, "visits remain")
 	})
 }
 
 // TestDeletedSitesArePurged: the worker deletes the rows of a deleted site, however many there are,
 // and expired secrets; the rows of other sites remain.
 func TestDeletedSitesArePurged(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction deletes
 		at := model.At(noon)
 		user := world.New(t, d).User("owner@example.com")
@@ -89,9 +83,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 // TestConsumedIsDeleted: the worker deletes consumed challenges and tokens a while after they
 // expired.
 func TestConsumedIsDeleted(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		edge := model.At(noon).Add(-model.ConsumedRetention)
 		for i, at := range []model.Instant{edge - 1, edge, model.At(noon)} {
 			testkit.NoError(t, dbtest.Exec(d, "INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)", i%2, at, []byte("0123456789abcdef")))

@@ -30,9 +30,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 		{"paused", (*redistest.Server).Pause, (*redistest.Server).Resume},
 	} {
 		t.Run(outage.name, func(t *testing.T) {
-			t.Parallel()
-
-			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+			dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 				t.Parallel()
 
 				server, a := redistest.New(t), newAuthority(t)
@@ -96,9 +94,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 					}
 
 					for to, n := range mails {
-						if n != 1 {
-							t.Errorf("%d mails arrived at %s", n, to)
-						}
+						testkit.Equal(t, n, 1, "mails arrived at %s", to)
 					}
 
 					// The deliveries, the delivery before the outage and a part of the daily
@@ -136,9 +132,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				// Another round of the schedule, through the queue.
 				clock.Add(time.Hour)
 				after := due(t, d, site, clock.Now())
-				if log := awaitEnd(t, d, site, after.ID); log.State != model.DeliveryDelivered {
-					t.Errorf("after the outage: delivery %+v", log.Delivery)
-				}
+				awaitDelivered(t, d, site, after.ID)
 				testkit.NoError(t, dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("old")))
 
 				clock.Add(time.Hour)

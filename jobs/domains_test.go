@@ -17,8 +17,7 @@ import (
 
 // TestWorkerChecksDomains checks that the worker looks up the domains of providers.
 func TestWorkerChecksDomains(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner, secret, at := world.New(t, d).User("owner@corp.example"), "the client secret", model.At(noon)
 		provider, err := accounts.New(d).Providers.Set(t.Context(), owner, accounts.ProviderChange{
 			Provider: model.AccountProvider{

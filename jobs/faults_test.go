@@ -29,9 +29,7 @@ const faultRounds = 55
 // no delivery is sent more often than the schedule allows. Two workers, each with its own schedule,
 // run all the time.
 func TestFaultsRealRedis(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		t.Parallel()
 
 		d := dbtest.Open(t, databaseURL)
@@ -142,9 +140,7 @@ func TestFaultsRealRedis(t *testing.T) {
 // TestPausedWorkerRealRedis: a worker that was paused between its lease and its call, for longer
 // than the lease, does not make the call when it continues: another worker has made it.
 func TestPausedWorkerRealRedis(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		t.Parallel()
 
 		d := dbtest.Open(t, databaseURL)
@@ -214,9 +210,7 @@ func TestClockSteps(t *testing.T) {
 
 		checkOutcome(t, d, []*model.Site{site}, r, func(received) bool { return true })
 
-		if calls := len(r.all()); calls != n {
-			t.Errorf("%d calls for %d deliveries", calls, n)
-		}
+		testkit.Equal(t, len(r.all()), n, "calls for %d deliveries", n)
 	})
 }
 
@@ -224,9 +218,7 @@ func TestClockSteps(t *testing.T) {
 // asynq, which cancels the call's task, must end the call or its lease. No delivery is lost or made
 // twice, including deliveries that became due during the outage and were made without Redis.
 func TestLostInACallRealRedis(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const n = 5
 		server, a, logged := redistest.New(t), newAuthority(t), &countHandler{}
 		silent, answer := silentReceiver(t, a)
@@ -312,9 +304,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 			})
 
 			behind := due(t, d, other, clock.Now())
-			if log := awaitEnd(t, d, other, behind.ID); log.State != model.DeliveryDelivered {
-				t.Errorf("another site's delivery is %s", log.State)
-			}
+			awaitDelivered(t, d, other, behind.ID)
 			log := logOf(t, d, site, delivery.ID)
 			if len(log.Attempts) < model.MaxAttempts && log.State != model.DeliveryPending {
 				t.Errorf("%s after attempt %d", log.State, len(log.Attempts))
@@ -335,9 +325,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 			}
 		}
 
-		if n := len(r.all()); n != 0 {
-			t.Errorf("%d calls were made without the secret", n)
-		}
+		testkit.Equal(t, len(r.all()), 0, "calls were made without the secret")
 
 		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed'")
 		if err != nil || len(mails) != 1 || mails[0].Recipient != "owner@shop.example" {

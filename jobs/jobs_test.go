@@ -74,9 +74,7 @@ func run(t *testing.T, j *jobs.Worker) {
 	testkit.NoError(t, j.Start())
 
 	t.Cleanup(func() {
-		if err := j.Stop(context.Background()); err != nil {
-			t.Errorf("stop the worker: %v", err)
-		}
+		testkit.Succeeds(t, j.Stop(context.Background()), "stop the worker")
 	})
 }
 
@@ -166,8 +164,7 @@ func awaitThat(t *testing.T, done func() (string, bool)) {
 var clean = [3]int{1, 1, 2}
 
 func TestHousekeepingInMemory(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)
 		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
 		await(t, d, clean)
@@ -175,8 +172,7 @@ func TestHousekeepingInMemory(t *testing.T) {
 }
 
 func TestHousekeepingRealRedis(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)
 		startWorker(t, d, redistest.New(t).URL(), testkit.NewClock(noon).Now, nil)
 		await(t, d, clean)
@@ -185,9 +181,7 @@ func TestHousekeepingRealRedis(t *testing.T) {
 
 // TestRetention: the worker keeps as many whole months as configured, and everything by default.
 func TestRetention(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		thisMonth := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 		for id, at := range []time.Time{thisMonth.AddDate(-3, 0, 0), thisMonth.AddDate(0, -2, 0), thisMonth.AddDate(0, -1, 0), thisMonth} {
 			err := dbtest.Exec(
@@ -244,9 +238,7 @@ func TestPartitionsAhead(t *testing.T) {
 
 // TestDaySaltIsDestroyedOnTime: a salt is destroyed 24 h after its day ended, and not before.
 func TestDaySaltIsDestroyedOnTime(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		today := model.At(noon).Day()
 		if _, err := ingest.New(d).DaySalt(t.Context(), today); err != nil {
 			t.Fatal(err)
@@ -267,10 +259,7 @@ func TestDaySaltIsDestroyedOnTime(t *testing.T) {
 // TestFlushRealRedis: a Redis that loses its data delays the work of a period at most until the
 // next one.
 func TestFlushRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		server := redistest.New(t)
 		now := testkit.NewClock(noon.Add(-2 * time.Hour))
 		startWorker(t, d, server.URL(), now.Now, nil)
@@ -285,10 +274,7 @@ func TestFlushRealRedis(t *testing.T) {
 
 // TestStartWithoutRealRedis: a worker may start before its Redis does.
 func TestStartWithoutRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		server := redistest.New(t)
 		server.Kill()
 		j := startWorker(t, d, server.URL(), testkit.NewClock(noon).Now, slog.DiscardHandler)
@@ -312,10 +298,7 @@ func TestStartWithoutRealRedis(t *testing.T) {
 // TestRestartRealRedis: the worker continues by itself when a Redis that was killed runs again, and
 // logs both in one line each.
 func TestRestartRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		server := redistest.New(t)
 		logged := &countHandler{}
 		litter(t, d)
@@ -354,9 +337,7 @@ func TestRestartRealRedis(t *testing.T) {
 		server.Start()
 		await(t, d, clean)
 
-		if n := logged.of("the queue is available again"); n != 1 {
-			t.Errorf("%d log lines about the end of the outage, want 1", n)
-		}
+		testkit.Equal(t, logged.of("the queue is available again"), 1, "log lines about the end of the outage")
 	})
 }
 
@@ -425,16 +406,12 @@ func TestStopTwiceAndWithoutStart(t *testing.T) {
 	testkit.NoError(t, err)
 
 	for range 2 {
-		if err := j.Stop(t.Context()); err != nil {
-			t.Errorf("Stop without Start: %v", err)
-		}
+		testkit.Succeeds(t, j.Stop(t.Context()), "Stop without Start")
 	}
 
 	started := startWorker(t, d, "", time.Now, nil)
 	for range 2 {
-		if err := started.Stop(t.Context()); err != nil {
-			t.Errorf("Stop: %v", err)
-		}
+		testkit.Succeeds(t, started.Stop(t.Context()), "Stop")
 	}
 }
 
@@ -458,9 +435,7 @@ func TestStopWithASilentRedis(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
-	if err := j.Stop(ctx); err != nil {
-		t.Errorf("Stop: %v", err)
-	}
+	testkit.Succeeds(t, j.Stop(ctx), "Stop")
 }
 
 func TestNewChecksOptions(t *testing.T) {
@@ -494,10 +469,7 @@ func TestNewChecksOptions(t *testing.T) {
 // TestUserRealRedis: the worker authenticates as the user of its URL; with a wrong password it only
 // waits.
 func TestUserRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		server := redistest.New(t)
 		testkit.NoError(t, server.Client().ACLSetUser(t.Context(), "worker", "on", ">letmein", "~*", "&*", "+@all").Err())
 

@@ -261,9 +261,7 @@ func TestMails(t *testing.T) {
 				box.mu.Lock()
 				defer box.mu.Unlock()
 
-				if len(box.mails) != len(kinds) {
-					t.Fatalf("%d mails arrived, want %d", len(box.mails), len(kinds))
-				}
+				testkit.Require(t, len(box.mails), len(kinds), "mails arrived")
 
 				for i, raw := range box.mails {
 					var n int
@@ -317,9 +315,7 @@ func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
 		if err != nil || !strings.HasPrefix(part.Header.Get("Content-Type"), want) {
 			t.Fatalf("part %v, %v, want %s", part, err, want)
 		}
-		if e := part.Header.Get("Content-Transfer-Encoding"); e != "quoted-printable" {
-			t.Fatalf("part is encoded as %q", e)
-		}
+		testkit.Require(t, part.Header.Get("Content-Transfer-Encoding"), "quoted-printable", "part is encoded as")
 
 		body, err := io.ReadAll(quotedprintable.NewReader(part))
 		testkit.NoError(t, err)
@@ -418,9 +414,7 @@ func TestMailsRefused(t *testing.T) {
 			if s := lines.String(); !strings.Contains(s, "status 535") || strings.Contains(s, "@example.com") {
 				t.Errorf("logged %s", s)
 			}
-			if len(box.mails) != 0 {
-				t.Errorf("%d mails arrived", len(box.mails))
-			}
+			testkit.Equal(t, len(box.mails), 0, "mails arrived")
 		})
 	})
 }
@@ -454,9 +448,7 @@ func TestMailsEndWithTheirLinks(t *testing.T) {
 
 // TestMailsWithoutServer: without a server mails are logged and skipped, and the log has no links.
 func TestMailsWithoutServer(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var lines strings.Builder
 		queueMail(t, d, "password_reset", "owner@example.com", `{"url":"https://app.example/secret"}`)
 		j := startMailer(t, d, testkit.NewClock(noon).Now, nil, slog.NewTextHandler(&lines, nil))
@@ -537,9 +529,7 @@ func TestQuotaMails(t *testing.T) {
 			text = strings.ReplaceAll(text, "\r\n", "\n")
 			maps.DeleteFunc(wanted, func(contains string, _ bool) bool { return strings.Contains(text, contains) })
 
-			if box.to[i] != "owner@shop.example" {
-				t.Errorf("a mail went to %s", box.to[i])
-			}
+			testkit.Equal(t, box.to[i], "owner@shop.example", "a mail went to")
 		}
 
 		if len(wanted) > 0 {
@@ -588,9 +578,7 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 		want := []string{
 			"80% of the monthly quota used: captcha", "The monthly quota is used up: captcha",
 		}
-		if !slices.Equal(subjects, want) {
-			t.Errorf("subjects %q, want %q", subjects, want)
-		}
+		testkit.EqualSlices(t, subjects, want, "subjects")
 	})
 }
 

@@ -251,6 +251,13 @@ func awaitLast(t *testing.T, d *db.DB, clock *fastClock, site *model.Site, id in
 	return log
 }
 
+// awaitDelivered is awaitEnd for a delivery that must arrive.
+func awaitDelivered(t *testing.T, d *db.DB, site *model.Site, id int64) {
+	t.Helper()
+	log := awaitEnd(t, d, site, id)
+	testkit.Equal(t, log.State, model.DeliveryDelivered, "delivery %+v", log.Delivery)
+}
+
 // awaitEnd waits until the delivery is delivered or failed.
 func awaitEnd(t *testing.T, d *db.DB, site *model.Site, id int64) dbtest.DeliveryLog {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -19,10 +20,7 @@ import (
 // TestClusterRealRedis: housekeeping and deliveries work on a cluster, also after it has lost its
 // data.
 func TestClusterRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		a := newAuthority(t)
 		cluster := redistest.NewCluster(t)
 		r := newReceiver(t, a, status(200))
@@ -33,29 +31,19 @@ func TestClusterRealRedis(t *testing.T) {
 
 		for range 3 {
 			delivery := due(t, d, site, noon)
-			j.Notify(
-				[]model.Delivery{{SiteID: site.ID, ID: delivery.ID, Kind: model.DeliveryConversion, NextAttemptAt: model.At(noon)}},
-			)
-
-			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
-				t.Errorf("delivery %+v", log.Delivery)
-			}
+			j.Notify([]model.Delivery{{SiteID: site.ID, ID: delivery.ID, Kind: model.DeliveryConversion, NextAttemptAt: model.At(noon)}})
+			awaitDelivered(t, d, site, delivery.ID)
 			testkit.NoError(t, cluster.Client().FlushAll(t.Context()).Err())
 		}
 
-		if err := j.Ping(t.Context()); err != nil {
-			t.Errorf("Ping: %v", err)
-		}
+		testkit.Succeeds(t, j.Ping(t.Context()), "Ping")
 	})
 }
 
 // TestSentinelRealRedis: when the master dies, the worker continues with the replica that the
 // sentinel promotes.
 func TestSentinelRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		a := newAuthority(t)
 		sentinel := redistest.NewSentinel(t)
 		r := newReceiver(t, a, status(200))
@@ -77,10 +65,7 @@ func TestSentinelRealRedis(t *testing.T) {
 // TestToolsRealRedis checks that asynq's inspector, which its tools use, lists the queues, also
 // after Redis lost its data, and can pause and resume a queue.
 func TestToolsRealRedis(t *testing.T) {
-	t.Parallel()
-
-	t.Run("sqlite", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	dbtest.ParallelSQLite(t, func(t *testing.T, d *db.DB) {
 		a := newAuthority(t)
 		server := redistest.New(t)
 		r := newReceiver(t, a, status(200))
@@ -102,18 +87,12 @@ func TestToolsRealRedis(t *testing.T) {
 		delivery := due(t, d, site, noon)
 		awaitThat(t, func() (string, bool) {
 			tasks, err := inspector.ListPendingTasks("deliveries")
-			return fmt.Sprintf(
-					"pending tasks %v, %v",
-					tasks,
-					err,
-				), len(tasks) > 0 &&
-					tasks[0].ID == fmt.Sprintf("%d:%d:1", site.ID, delivery.ID)
+			isPending := len(tasks) > 0 && tasks[0].ID == fmt.Sprintf("%d:%d:1", site.ID, delivery.ID)
+			return fmt.Sprintf("pending tasks %v, %v", tasks, err), isPending
 		})
 
 		testkit.NoError(t, inspector.UnpauseQueue("deliveries"))
-		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
-			t.Errorf("delivery %+v", log.Delivery)
-		}
+		awaitDelivered(t, d, site, delivery.ID)
 	})
 }
 

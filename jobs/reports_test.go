@@ -20,8 +20,7 @@ import (
 // TestReportsAreBuilt checks that the worker builds the days that have ended, and that old rows are
 // deleted only with their reports in place.
 func TestReportsAreBuilt(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		clock := testkit.NewClock(noon)
 		dbtest.SetClock(d, clock.Now)

@@ -354,9 +354,7 @@ func TestSignatures(t *testing.T) {
 
 				now.Add(10 * time.Second)
 
-				if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
-					t.Fatalf("delivery %+v", log.Delivery)
-				}
+				awaitDelivered(t, d, site, delivery.ID)
 
 				now.Add(time.Minute)
 
@@ -374,9 +372,7 @@ func TestSignatures(t *testing.T) {
 					)
 				}
 
-				if got := log.Attempts[2].Answer; got != "answer 2" {
-					t.Errorf("the stored response is %q, want %q", got, "answer 2")
-				}
+				testkit.Equal(t, log.Attempts[2].Answer, "answer 2", "the stored response")
 
 				verifier, err := test.verifier(test.secret)
 				testkit.NoError(t, err)
@@ -391,9 +387,7 @@ func TestSignatures(t *testing.T) {
 					if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); call.header.Get("X-Service-Signature") != want {
 						t.Errorf("call %d: X-Service-Signature %q, want %q", i, call.header.Get("X-Service-Signature"), want)
 					}
-					if err := verifier.Verify([]byte(call.body), call.header); err != nil {
-						t.Errorf("call %d: %v", i, err)
-					}
+					testkit.Succeeds(t, verifier.Verify([]byte(call.body), call.header), "call %d", i)
 					if err := verifier.Verify([]byte(call.body+" "), call.header); err == nil {
 						t.Errorf("call %d: another body passes the check, too", i)
 					}
@@ -439,9 +433,7 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 			t.Helper()
 
 			delivery := due(t, d, site, now.Now())
-			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
-				t.Fatalf("%s: delivery %+v", when, log.Delivery)
-			}
+			awaitDelivered(t, d, site, delivery.ID)
 
 			call := r.all()[sent]
 			sent++
@@ -464,9 +456,7 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 				mac.Write([]byte(call.body))
 				want = "sha256=" + hex.EncodeToString(mac.Sum(nil))
 			}
-			if got := call.header.Get("X-Service-Signature"); got != want {
-				t.Errorf("%s: X-Service-Signature %q, want %q", when, got, want)
-			}
+			testkit.Equal(t, call.header.Get("X-Service-Signature"), want, "%s: X-Service-Signature", when)
 		}
 
 		check("before the change", 1, old)
@@ -546,9 +536,7 @@ func TestTestWebhook(t *testing.T) {
 		if calls := r.all(); len(calls) != 1 || calls[0].body != want || calls[0].header.Get("webhook-signature") != "" {
 			t.Errorf("calls %+v, want one, unsigned, with body %s", calls, want)
 		}
-		if n, err := dbtest.Count(d, "mails"); err != nil || n != 0 {
-			t.Errorf("%d mails about a test, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "mails", 0, "mails about a test")
 	})
 }
 
@@ -638,9 +626,7 @@ func TestOwnersRequests(t *testing.T) {
 		testkit.NoError(t, err)
 
 		for _, delivery := range append(parts, *test, *failed) {
-			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
-				t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
-			}
+			awaitDelivered(t, d, site, delivery.ID)
 		}
 
 		if calls := conversions.all(); len(calls) == 0 || calls[0].id() != ids.OfDelivery(site.ID, failed.ID) || calls[0].body != failed.Body {

@@ -127,15 +127,11 @@ func TestStopDrainsRealRedis(t *testing.T) {
 		// An idle worker stops faster than this.
 	}
 
-	if err := ctx.Err(); err != nil {
-		t.Errorf("the task was canceled: %v", err)
-	}
+	testkit.Succeeds(t, ctx.Err(), "the task was canceled")
 
 	close(b.release)
 
-	if err := <-stopped; err != nil {
-		t.Errorf("Stop: %v", err)
-	}
+	testkit.Succeeds(t, <-stopped, "Stop")
 
 	select {
 	case <-b.finished:
@@ -160,9 +156,7 @@ func TestStopIsBoundedRealRedis(t *testing.T) {
 
 	close(b.release)
 
-	if err := b.Stop(context.Background()); err != nil {
-		t.Errorf("Stop again: %v", err)
-	}
+	testkit.Succeeds(t, b.Stop(context.Background()), "Stop again")
 }
 
 // TestPeriodicTaskRunsOnceAtATime: a task of a later period does nothing while the earlier one runs
@@ -189,9 +183,7 @@ func TestPeriodicTaskRunsOnceAtATime(t *testing.T) {
 	}
 
 	close(end)
-	if err := <-ended; !errors.Is(err, errNoTime) {
-		t.Errorf("the first run returned %v", err)
-	}
+	testkit.ErrorIs(t, <-ended, errNoTime, "the first run returned")
 	if err := handle(t.Context(), nil); !errors.Is(err, errNoTime) || runs.Load() != 2 {
 		t.Errorf("after it: %v, %d runs; want a second one", err, runs.Load())
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -42,9 +43,7 @@ func TestClientAddr(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := &http.Request{RemoteAddr: test.peer, Header: http.Header{"X-Forwarded-For": test.forwarded}}
-			if got := clients.Addr(r).String(); got != test.want {
-				t.Errorf("peer %s, X-Forwarded-For %q: %s, want %s", test.peer, test.forwarded, got, test.want)
-			}
+			testkit.Equal(t, clients.Addr(r).String(), test.want, "peer %s, X-Forwarded-For %q", test.peer, test.forwarded)
 		})
 	}
 }

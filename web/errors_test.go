@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -49,15 +50,11 @@ func TestErrorHeaders(t *testing.T) {
 	response := httptest.NewRecorder()
 	web.WriteError(response, &model.Error{Kind: model.RateLimited, RetryAfter: 1001 * time.Millisecond}, "POST", map[string]string{"error": "x"})
 
-	if got := response.Header().Get("Retry-After"); got != "2" {
-		t.Errorf("Retry-After %q, want 2", got)
-	}
+	testkit.Equal(t, response.Header().Get("Retry-After"), "2", "Retry-After")
 	if allow := response.Header()["Allow"]; allow != nil {
 		t.Errorf("Allow %q with status 429", allow)
 	}
-	if body := response.Body.String(); body != `{"error":"x"}`+"\n" {
-		t.Errorf("body %q", body)
-	}
+	testkit.Equal(t, response.Body.String(), `{"error":"x"}`+"\n", "body")
 
 	response = httptest.NewRecorder()
 	web.WriteError(response, &model.Error{Kind: model.MethodNotAllowed}, "POST, OPTIONS", nil)

@@ -31,9 +31,7 @@ func TestObserver(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusTeapot)
 		w.WriteHeader(http.StatusOK)
-		if err := http.NewResponseController(w).Flush(); err != nil {
-			t.Errorf("flush: %v", err)
-		}
+		testkit.Succeeds(t, http.NewResponseController(w).Flush(), "flush")
 	})
 	mux.HandleFunc("/aborted", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
@@ -105,9 +103,7 @@ tallygate_http_requests_total{role="data",route="other",status="aborted"} 0
 			t.Errorf("the metrics are\n%swant\n%s", &text, want)
 		}
 	}
-	if len(families) != 2 {
-		t.Errorf("%d metrics, want 2", len(families))
-	}
+	testkit.Equal(t, len(families), 2, "metrics")
 }
 
 // bare is a response writer that allocates nothing.

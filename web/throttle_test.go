@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -46,7 +47,5 @@ func TestFailureLog(t *testing.T) {
 		}
 	}
 
-	if lines := strings.Count(got, "\n"); lines != 1 {
-		t.Errorf("%d lines, want 1", lines)
-	}
+	testkit.Equal(t, strings.Count(got, "\n"), 1, "lines")
 }

@@ -326,9 +326,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	if !slices.Equal(names, s.events) {
 		t.Errorf("events stored\n%v, want\n%v", names, s.events)
 	}
-	if n, err := dbtest.Count(d, "transactions"); err != nil || n != len(s.transactions) {
-		t.Errorf("%d transactions, want %d; %v", n, len(s.transactions), err)
-	}
+	dbtest.HasRows(t, d, "transactions", len(s.transactions), "transactions")
 
 	s.compareDeliveries(t, d)
 }
@@ -436,8 +434,7 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 // TestLargerQuotaIsMarked checks that a site that used up its quota and got a larger one is marked
 // at the thresholds of the larger one, too, and that each mark has no notice yet.
 func TestLargerQuotaIsMarked(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newWriter(storeOf(t, d), StoreTimeout, nil, nil)
 		defer w.Stop(context.Background())
 		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -479,8 +476,7 @@ func TestLargerQuotaIsMarked(t *testing.T) {
 // TestLowerQuotaIsMarked checks that the next hit of a site, which is refused, marks a quota that
 // became too small for what is used.
 func TestLowerQuotaIsMarked(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newWriter(storeOf(t, d), StoreTimeout, nil, nil)
 		defer w.Stop(context.Background())
 		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

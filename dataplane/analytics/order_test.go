@@ -21,8 +21,7 @@ import (
 // the webhooks say the same. The loads of a visitor keep their order, which is that of their first
 // hits.
 func TestEventsInAnyOrder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		for seed := range uint64(8) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			loads := randomLoads(random)

@@ -76,32 +76,23 @@ func TestWithoutNotifications(t *testing.T) {
 		}
 
 		fresh := rotate()
-		if err := call(fresh); err != nil {
-			t.Errorf("the new secret: %v", err)
-		}
+		testkit.Succeeds(t, call(fresh), "the new secret")
 
 		now = now.Add(bound - 1)
 
-		if err := call(old); err != nil {
-			t.Errorf("the old secret within the bound: %v; it should still be cached, or this test proves nothing", err)
-		}
+		testkit.Succeeds(t, call(old), "the old secret within the bound, which should still be cached")
 
 		now = now.Add(1)
 
-		if err := call(old); !errors.Is(err, errInvalidSecret) {
-			t.Errorf("the old secret after %v: %v, want invalid_secret", bound, err)
-		}
-		if err := call(fresh); err != nil {
-			t.Errorf("the new secret later: %v", err)
-		}
+		testkit.ErrorIs(t, call(old), errInvalidSecret, "the old secret after %v", bound)
+		testkit.Succeeds(t, call(fresh), "the new secret later")
 	})
 }
 
 // TestWrongClockIsLogged checks that a process logs an error if its clock differs from the
 // database's.
 func TestWrongClockIsLogged(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		for _, test := range []struct {
 			wrong time.Duration
 			want  string

@@ -70,8 +70,7 @@ func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 // TestManualPageviewsInOneBatch checks that a batch distinguishes automatic and manual page views,
 // in the order of their arrival.
 func TestManualPageviewsInOneBatch(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := &heldStore{HitStore: storeOf(t, d), held: make(chan struct{}), release: make(chan struct{})}
 		site := modelSite(t, d, "example.com", 100)
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -145,8 +144,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 // TestVisitsOfADayAreBounded: a visitor who brings a new campaign with every page view has 200
 // visits of a day; the page views after that belong to the last one, and none is lost.
 func TestVisitsOfADayAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const sent = visit.MaxPerDay + 150
 		site := modelSite(t, d, "example.com", 1_000)
 		w := newWriter(storeOf(t, d), StoreTimeout, nil, nil)
@@ -184,13 +182,9 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 			if i == visit.MaxPerDay-1 {
 				want.Pageviews = sent - visit.MaxPerDay + 1
 			}
-			if v != want {
-				t.Errorf("visit %+v, want %+v", v, want)
-			}
+			testkit.Equal(t, v, want, "visit")
 		}
 
-		if n, err := dbtest.Count(d, "pageviews"); err != nil || n != sent {
-			t.Errorf("%d page views, %v; want %d", n, err, sent)
-		}
+		dbtest.HasRows(t, d, "pageviews", sent, "page views")
 	})
 }

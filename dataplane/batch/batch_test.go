@@ -62,9 +62,7 @@ func TestEachRequestGetsItsOwnOutcome(t *testing.T) {
 	slices.Sort(d.stored)
 
 	for i := range n {
-		if d.stored[i] != i {
-			t.Fatalf("item %d is missing or doubled: %d stands in its place", i, d.stored[i])
-		}
+		testkit.Require(t, d.stored[i], i, "the item in place %d", i)
 	}
 
 	if largest := slices.Max(d.batches); largest > 7 {
@@ -178,9 +176,7 @@ func TestStopGivesUpOnAStuckCommit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	if err := q.Stop(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Stop = %v, want context.Canceled", err)
-	}
+	testkit.ErrorIs(t, q.Stop(ctx), context.Canceled, "Stop")
 	if err := <-answer; err == nil {
 		t.Error("the waiting request got the outcome of a stored item")
 	}
@@ -209,9 +205,7 @@ func TestRequestThatLeavesEarlyIsWithdrawn(t *testing.T) {
 	awaitLen(q, 2)
 	leave()
 
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("the request that left: %v, want context.Canceled", err)
-	}
+	testkit.ErrorIs(t, <-left, context.Canceled, "the request that left")
 	if err := q.Stop(t.Context()); err != nil || !slices.Equal(d.stored, []int{1}) {
 		t.Errorf("Stop = %v, stored %v; want only what was waited for", err, d.stored)
 	}
@@ -242,9 +236,7 @@ func TestRequestThatLeavesLateDoesNotCancelTheCommit(t *testing.T) {
 	<-entered
 	cancel()
 
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("Do = %v, want context.Canceled", err)
-	}
+	testkit.ErrorIs(t, <-left, context.Canceled, "Do")
 
 	close(leave)
 
@@ -342,9 +334,7 @@ func TestOtherErrorsFailTheWholeBatchOnce(t *testing.T) {
 	_ = q.Stop(t.Context())
 	wg.Wait()
 
-	if calls != 1 {
-		t.Errorf("%d commits, want 1", calls)
-	}
+	testkit.Equal(t, calls, 1, "commits")
 }
 
 // slow is a commit that takes its time, in a synctest's clock, and ends with its context as a
@@ -457,9 +447,7 @@ func TestPause(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				observer := batch.NewObserver("hits", func() int { return 0 })
-				if warning := observer.PauseWarning(); warning != "" {
-					t.Errorf("without a pause: %q", warning)
-				}
+				testkit.Equal(t, observer.PauseWarning(), "", "without a pause")
 				var d double
 				attempts := 0
 				q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
@@ -502,9 +490,7 @@ func TestPause(t *testing.T) {
 					t.Errorf("after the pause: %q", warning)
 				}
 				time.Sleep(11 * time.Minute)
-				if warning := observer.PauseWarning(); warning != "" {
-					t.Errorf("long after the pause: %q", warning)
-				}
+				testkit.Equal(t, observer.PauseWarning(), "", "long after the pause")
 
 				slices.Sort(d.stored)
 				if err != nil || !slices.Equal(d.stored, test.stored) || attempts != test.attempts {

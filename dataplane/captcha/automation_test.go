@@ -72,8 +72,6 @@ func TestAutomationByAgent(t *testing.T) {
 		"DuckDuckBot/1.1; (+http://duckduckgo.com/duckduckbot.html)":                                                                                       false,
 		"": false,
 	} {
-		if got := isAutomated(http.Header{"User-Agent": {agent}}, false, false); got != want {
-			t.Errorf("%q counts as automation: %v", agent, got)
-		}
+		testkit.Equal(t, isAutomated(http.Header{"User-Agent": {agent}}, false, false), want, "%q counts as automation", agent)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,9 +65,7 @@ func (m *memory) want(t *testing.T, want map[ingest.RejectionKey]int64) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !maps.Equal(m.stored, want) {
-		t.Errorf("stored %v, want %v", m.stored, want)
-	}
+	testkit.EqualMaps(t, m.stored, want, "stored")
 }
 
 func key(site model.SiteID, code string) ingest.RejectionKey {
@@ -244,9 +241,7 @@ func TestBound(t *testing.T) {
 		}
 	}
 
-	if n := c.Dropped(); n != 4 {
-		t.Errorf("%d dropped, want 4", n)
-	}
+	testkit.Equal(t, c.Dropped(), 4, "dropped")
 	testkit.NoError(t, c.Stop(t.Context()))
 
 	m.want(t, map[ingest.RejectionKey]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2})
@@ -286,9 +281,7 @@ func TestBoundWhileFailing(t *testing.T) {
 	if err := c.Stop(t.Context()); !errors.Is(err, errAway) {
 		t.Fatal(err)
 	}
-	if n := c.Dropped(); n != 2 {
-		t.Errorf("%d dropped, want 2", n)
-	}
+	testkit.Equal(t, c.Dropped(), 2, "dropped")
 	testkit.NoError(t, c.Stop(t.Context()))
 
 	m.want(t, map[ingest.RejectionKey]int64{key(2, "bot"): 2, key(3, "bot"): 1, key(4, "bot"): 1})
@@ -331,9 +324,7 @@ func TestExactInParallel(t *testing.T) {
 
 	m.want(t, want)
 
-	if n := c.Dropped(); n != 0 {
-		t.Errorf("%d dropped", n)
-	}
+	testkit.Equal(t, c.Dropped(), 0, "dropped")
 }
 
 // BenchmarkAdd measures what counting adds to a refused call.
@@ -367,7 +358,5 @@ func TestGroupsAreBounded(t *testing.T) {
 
 	m.want(t, map[ingest.RejectionKey]int64{key(1, "name0"): 2, key(1, "name1"): 2, key(2, "other"): 2})
 
-	if n := c.Dropped(); n != 196 {
-		t.Errorf("%d dropped, want 196", n)
-	}
+	testkit.Equal(t, c.Dropped(), 196, "dropped")
 }

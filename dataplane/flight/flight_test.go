@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/flight"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestEachCallerHasItsOwnDeadline checks that callers share one lookup, and that a caller that
@@ -46,14 +47,10 @@ func TestEachCallerHasItsOwnDeadline(t *testing.T) {
 		}
 
 		for _, answer := range []<-chan outcome{patient, endless} {
-			if got := <-answer; got != (outcome{7, nil, 3 * time.Second}) {
-				t.Errorf("another one got %+v, want 7 after 3s", got)
-			}
+			testkit.Equal(t, <-answer, (outcome{7, nil, 3 * time.Second}), "another one")
 		}
 
-		if loads != 1 {
-			t.Errorf("%d lookups, want 1", loads)
-		}
+		testkit.Equal(t, loads, 1, "lookups")
 	})
 }
 
@@ -66,9 +63,7 @@ func TestTimeoutAndPanic(t *testing.T) {
 			<-ctx.Done()
 			return 0, ctx.Err()
 		})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want the deadline exceeded", err)
-		}
+		testkit.ErrorIs(t, err, context.DeadlineExceeded, "got")
 
 		_, err = group.Get(time.Time{}, "wrong", time.Second, func(context.Context) (int, error) { panic("wrong") })
 		if err == nil || !strings.Contains(err.Error(), "panic: wrong") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/dataplane/jsonbody"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // read returns the texts of an object.
@@ -110,9 +111,7 @@ func TestNested(t *testing.T) {
 
 		o.Close()
 
-		if got.String() != want {
-			t.Errorf("%s is read as %q, want %q", text, got.String(), want)
-		}
+		testkit.Equal(t, got.String(), want, "%s is read as", text)
 	}
 }
 

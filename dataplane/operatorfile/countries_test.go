@@ -58,18 +58,14 @@ func TestCountry(t *testing.T) {
 			t.Errorf("%s: %q, want %q", address, got, want)
 		}
 	}
-	if got := c.Country(netip.Addr{}); got != "" {
-		t.Errorf("no address: %q", got)
-	}
+	testkit.Equal(t, c.Country(netip.Addr{}), "", "no address")
 }
 
 // TestCountryAllocatesNothing keeps the cost of a hit low.
 func TestCountryAllocatesNothing(t *testing.T) {
 	c := countriesOf(t, germanyAndJapan(t))
 	mapped := netip.AddrFrom16(inGermany.As16())
-	if n := testing.AllocsPerRun(100, func() { c.Country(inGermany); c.Country(inJapan); c.Country(mapped) }); n != 0 {
-		t.Errorf("%v allocations, want none", n)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(100, func() { c.Country(inGermany); c.Country(inJapan); c.Country(mapped) }), 0, "allocations")
 }
 
 // FuzzCountries reads damaged databases, which are refused or answer with countries.

@@ -90,9 +90,7 @@ func TestReload(t *testing.T) {
 		file.Check() // a second check changes nothing
 
 		state := file.State()
-		if got := file.Value().Country(inGermany); got != country {
-			t.Errorf("%s: the country is %q, want %q", step, got, country)
-		}
+		testkit.Equal(t, file.Value().Country(inGermany), country, "%s: the country", step)
 		if wantError == "" && state.Err != nil || wantError != "" && (state.Err == nil || !strings.Contains(state.Err.Error(), wantError)) {
 			t.Errorf("%s: the error is %v, want %q", step, state.Err, wantError)
 		}

@@ -24,9 +24,7 @@ func TestDomains(t *testing.T) {
 		"kharkov.ua": true, "shop.kharkov.ua": false, "ua": false, // a suffix stands for itself only
 		"": false, ".": false, "..": false, "192.0.2.1": false, "localhost": false,
 	} {
-		if got := file.Value().Contains(host); got != want {
-			t.Errorf("%q: %v, want %v", host, got, want)
-		}
+		testkit.Equal(t, file.Value().Contains(host), want, "%q", host)
 	}
 
 	// A list is as old as its last modification.
@@ -47,9 +45,7 @@ func TestNetworks(t *testing.T) {
 		"2001:db8:5::1": true, "2001:db8:5::1%eth0": true, "2001:db8:6::1": false, "2001:db8::1": true, "2001:db8::2": false,
 		"10.255.0.1": true, "11.0.0.1": false, "::": false,
 	} {
-		if got := file.Value().Contains(netip.MustParseAddr(address)); got != want {
-			t.Errorf("%s: %v, want %v", address, got, want)
-		}
+		testkit.Equal(t, file.Value().Contains(netip.MustParseAddr(address)), want, "%s", address)
 	}
 	if file.Value().Contains(netip.Addr{}) {
 		t.Error("no address is contained")
@@ -130,9 +126,7 @@ func TestMostNetworks(t *testing.T) {
 	testkit.NoError(t, err)
 
 	addr, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
-	if allocations := testing.AllocsPerRun(100, func() { n.Contains(addr); n.Contains(mapped) }); allocations != 0 {
-		t.Errorf("%v allocations, want none", allocations)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(100, func() { n.Contains(addr); n.Contains(mapped) }), 0, "allocations")
 }
 
 // manyNetworks returns a list of random networks.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/ratelimit"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -95,18 +96,14 @@ func TestOtherNetworksRefillNothing(t *testing.T) {
 	l := ratelimit.New(100 * time.Second)
 	const cost = 100 * time.Millisecond
 	for range 1_000 {
-		if l.Take(start, key(0), cost) != 0 {
-			t.Fatal("the bucket holds less than 1,000 calls")
-		}
+		testkit.Require(t, l.Take(start, key(0), cost), 0, "the bucket holds less than 1,000 calls")
 	}
 
 	for n := range 4 * ratelimit.Limit {
 		l.Take(start, key(1+n), cost)
 	}
 
-	if wait := l.Take(start, key(0), cost); wait != cost {
-		t.Errorf("after calls from %d other networks: to wait %v, want %v", 4*ratelimit.Limit, wait, cost)
-	}
+	testkit.Equal(t, l.Take(start, key(0), cost), cost, "after calls from %d other networks: to wait", 4*ratelimit.Limit)
 }
 
 // TestManyNetworks checks that nearly Limit buckets are stored at once, and that a new network is
@@ -133,9 +130,7 @@ func TestManyNetworks(t *testing.T) {
 
 func TestTakeDoesNotAllocate(t *testing.T) {
 	l, n := ratelimit.New(time.Second), 0
-	if allocs := testing.AllocsPerRun(1_000, func() { n++; l.Take(start, key(n), time.Millisecond) }); allocs != 0 {
-		t.Errorf("%v allocations in a call, want none", allocs)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(1_000, func() { n++; l.Take(start, key(n), time.Millisecond) }), 0, "allocations in a call")
 }
 
 func BenchmarkTake(b *testing.B) {

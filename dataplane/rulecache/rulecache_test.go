@@ -332,9 +332,7 @@ func TestOneLookupForAll(t *testing.T) {
 	close(release)
 	wg.Wait()
 
-	if n := s.loads.Load(); n != 1 {
-		t.Errorf("%d lookups, want 1", n)
-	}
+	testkit.Equal(t, s.loads.Load(), 1, "lookups")
 }
 
 func TestUnknownKeysEvictNoEntry(t *testing.T) {
@@ -373,9 +371,7 @@ func TestUnknownKeysAreLimited(t *testing.T) {
 	}
 
 	for range cap(errs) - 3 {
-		if err := <-errs; !errors.Is(err, rulecache.ErrUnknownKeys) {
-			t.Errorf("beyond the limit: %v, want ErrUnknownKeys", err)
-		}
+		testkit.ErrorIs(t, <-errs, rulecache.ErrUnknownKeys, "beyond the limit")
 	}
 
 	s.pass(time.Hour)
@@ -391,9 +387,7 @@ func TestUnknownKeysAreLimited(t *testing.T) {
 	}
 
 	for range 3 {
-		if err := <-errs; err != nil {
-			t.Errorf("within the limit: %v", err)
-		}
+		testkit.Succeeds(t, <-errs, "within the limit")
 	}
 }
 
@@ -431,9 +425,7 @@ func TestUnknownKeysWaitBriefly(t *testing.T) {
 		close(release)
 
 		for range limit + 1 {
-			if err := <-answers; err != nil {
-				t.Errorf("in time: %v", err)
-			}
+			testkit.Succeeds(t, <-answers, "in time")
 		}
 	})
 }

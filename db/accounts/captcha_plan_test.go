@@ -15,8 +15,7 @@ import (
 )
 
 func TestSetCaptchaPlan(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account := world.New(t, d).Account("a")
 		quota := func(want int64) {
 			t.Helper()
@@ -55,8 +54,7 @@ func TestSetCaptchaPlan(t *testing.T) {
 
 // TestOldCaptchaRecords checks that counts are deleted after two years.
 func TestOldCaptchaRecords(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account := world.New(t, d).Account("a")
 		for _, month := range []model.Month{202410, 202411, 202611} {
 			testkit.NoError(t, dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, 1)", account,
@@ -67,8 +65,6 @@ func TestOldCaptchaRecords(t *testing.T) {
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 1 {
 			t.Errorf("%d deleted, %v; want 1", n, err)
 		}
-		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 2 {
-			t.Errorf("%d rows, %v; want 2", n, err)
-		}
+		dbtest.HasRows(t, d, "captcha_usage", 2, "rows")
 	})
 }

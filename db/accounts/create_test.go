@@ -15,8 +15,7 @@ import (
 )
 
 func TestSignUpStoresUserAndAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first, second := world.New(t, d).User("first@example.com"), world.New(t, d).User("second@example.com")
 		if !first.Operator || second.Operator {
 			t.Errorf("operators: first %v, second %v; want only the first", first.Operator, second.Operator)
@@ -45,8 +44,7 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 }
 
 func TestSignUpTwiceWithOneAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		world.New(t, d).User("owner@example.com")
 		_, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen,
 			model.Account{Name: "again", CreatedAt: dbtest.Start},
@@ -139,8 +137,7 @@ func TestConcurrentFirstSignUpsMakeOneOperator(t *testing.T) {
 }
 
 func TestSetPasswordHashOnlyReplacesTheOneThatWasRead(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		for _, step := range []struct{ was, hash, want string }{
 			{"another", "stale", "hash"},

@@ -62,8 +62,7 @@ func lostDomain(t *testing.T, d *db.DB, accountID model.AccountID) *audit.Entry 
 // DNS that does not answer changes nothing, and a domain that an operator has confirmed is not
 // looked up.
 func TestDomainsAreLookedUp(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		dns, store, now := testkit.NewDNS(t), accounts.New(d), dbtest.Start
 		owner := world.New(t, d).User("owner@corp.example")
 		p := claim(t, d, owner, "corp.example")
@@ -93,9 +92,7 @@ func TestDomainsAreLookedUp(t *testing.T) {
 
 			// A resolver repeats a query without an answer.
 			total := dns.Asked(p.RecordName())
-			if (total > lookups) != (asked > 0) {
-				t.Errorf("%s: %d queries", name, total-lookups)
-			}
+			testkit.Equal(t, (total > lookups), (asked > 0), "%s: %d queries", name, total-lookups)
 			lookups = total
 		}
 
@@ -159,8 +156,7 @@ func TestDomainsAreLookedUp(t *testing.T) {
 // TestChangedDuringLookup checks that the outcome of a lookup does not change a provider that has
 // changed meanwhile.
 func TestChangedDuringLookup(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		dns := testkit.NewDNS(t)
 		owner := world.New(t, d).User("owner@corp.example")
 		p := claim(t, d, owner, "corp.example")
@@ -173,9 +169,7 @@ func TestChangedDuringLookup(t *testing.T) {
 			func() error { return accounts.New(d).Providers.Verify(t.Context(), p, []string{p.RecordText()}, week) },
 			func() error {
 				n, err := accounts.New(d).Providers.CheckDomains(t.Context(), dns.Resolver(), week)
-				if n != 0 {
-					t.Errorf("%d domains lost", n)
-				}
+				testkit.Equal(t, n, 0, "domains lost")
 				return err
 			})
 		if verified != nil || err != nil {
@@ -190,31 +184,24 @@ func TestChangedDuringLookup(t *testing.T) {
 // TestNewRecordTakesDomain checks that an account with a record gets the domain of an account whose
 // own record is gone, and of no other.
 func TestNewRecordTakesDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := accounts.New(d)
 		first, second := world.New(t, d).User("first@old.example"), world.New(t, d).User("second@new.example")
 		holder, taker := claim(t, d, first, "corp.example"), claim(t, d, second, "corp.example")
 
 		// Against an operator's word.
 		testkit.NoError(t, store.Providers.Verify(t.Context(), holder, nil, dbtest.Start))
-		if err := verify(t, d, taker); !errors.Is(err, accounts.ErrDomainClaimed) {
-			t.Errorf("a domain that an operator has confirmed: %v", err)
-		}
+		testkit.ErrorIs(t, verify(t, d, taker), accounts.ErrDomainClaimed, "a domain that an operator has confirmed")
 
 		// Against a record that is still there.
 		testkit.NoError(t, verify(t, d, holder))
-		if err := verify(t, d, taker, holder.RecordText()); !errors.Is(err, accounts.ErrDomainClaimed) {
-			t.Errorf("next to the other record: %v", err)
-		}
+		testkit.ErrorIs(t, verify(t, d, taker, holder.RecordText()), accounts.ErrDomainClaimed, "next to the other record")
 		if got := provider(t, d, first.AccountID); got.VerifiedAt == 0 || got.ChangedAt != dbtest.Start {
 			t.Errorf("the refused changes have changed the holder: %+v", got)
 		}
 
 		// The operator's word takes no domain either.
-		if err := store.Providers.Verify(t.Context(), taker, nil, dbtest.Start); !errors.Is(err, accounts.ErrDomainClaimed) {
-			t.Errorf("by an operator: %v", err)
-		}
+		testkit.ErrorIs(t, store.Providers.Verify(t.Context(), taker, nil, dbtest.Start), accounts.ErrDomainClaimed, "by an operator")
 
 		// Alone. A session of the holder starts at the same time, and does not outlive the
 		// verification.
@@ -241,8 +228,7 @@ func TestNewRecordTakesDomain(t *testing.T) {
 // TestAccountsTakeDomainsInOrder checks that two accounts which take a domain at the same time do
 // not wait for each other for ever, and that one of them has it.
 func TestAccountsTakeDomainsInOrder(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var claims []*model.AccountProvider
 		for i := range 3 {
 			owner := world.New(t, d).User(fmt.Sprintf("owner%d@corp.example", i))

@@ -40,8 +40,7 @@ func addGuest(t *testing.T, d *db.DB, accountID model.AccountID, email string, s
 // TestMemberForGuests checks the objects that a guest finds, also as the owner of another account,
 // and through an API token.
 func TestMemberForGuests(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner := world.New(t, d).User("owner@example.com")
 		one, two := world.New(t, d).Site("one.example", world.Of(owner.AccountID)), world.New(t, d).Site("two.example", world.Of(owner.AccountID))
 		agency := world.New(t, d).User("agency@example.com")
@@ -80,8 +79,7 @@ func TestMemberForGuests(t *testing.T) {
 
 // TestUserPlans checks that a user is found by the indexes, whatever other accounts have stored.
 func TestUserPlans(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner := world.New(t, d).User("owner@example.com")
 		guest := addGuest(t, d, owner.AccountID, "guest@example.com", world.New(t, d).Site("one.example", world.Of(owner.AccountID)).ID)
 

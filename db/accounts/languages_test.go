@@ -1,7 +1,6 @@
 package accounts_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -19,8 +18,7 @@ import (
 // TestMailsHaveTheRecipientsLanguage checks that each mail to a user has the user's current
 // language, and which language mails to addresses without a user have.
 func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx, store := t.Context(), accounts.New(d)
 		german, english := world.New(t, d).User("german@example.com"), world.New(t, d).User("english@example.com")
 		if german.Language != model.English && german.Language != "" {
@@ -28,9 +26,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 		}
 		language := model.German
 		testkit.NoError(t, store.UpdateUser(ctx, german.ID, accounts.UserUpdate{Language: &language}))
-		if err := store.UpdateUser(ctx, 987, accounts.UserUpdate{}); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("language of an unknown user: %v", err)
-		}
+		testkit.ErrorIs(t, store.UpdateUser(ctx, 987, accounts.UserUpdate{}), model.ErrNotFound, "language of an unknown user")
 
 		in := func(language model.Language, kind string) model.Mail {
 			m := linkMail(0, kind, "")
@@ -81,8 +77,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 
 // TestAClaimedMailNamesItsAccount checks that a worker gets the current name of the mail's account.
 func TestAClaimedMailNamesItsAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		for _, accountID := range []model.AccountID{user.AccountID, 0, 987} {
 			testkit.NoError(t, outbox.New(d).QueueMail(t.Context(), linkMail(accountID, model.MailTest, "x@example.com")))

@@ -19,8 +19,7 @@ import (
 // TestSitesOfAnAccountAreBounded checks that an owner can create 50 sites on the plan of new sites,
 // also concurrently, and more if the operator permits them or puts sites on other plans.
 func TestSitesOfAnAccountAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		world.New(t, d).User("operator@example.com")
 		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		create := func(account model.AccountID, plan model.Plan, name string) (*model.Site, error) {
@@ -83,8 +82,7 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 // TestNoticesOfAnAccountAreBounded checks that an account gets at most 1,000 notice mails a day,
 // over all members. Other accounts and the next day have their own limit.
 func TestNoticesOfAnAccountAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		noisy, quiet := world.New(t, d).User("noisy@example.com"), world.New(t, d).User("quiet@example.com")
 		for i := range 29 {
 			world.New(t, d).Member(noisy.AccountID, fmt.Sprintf("m%d@example.com", i), model.RoleMember)
@@ -124,8 +122,6 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 		if _, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Start.Add(24*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		if mailed(noisy.AccountID) != 1_030 {
-			t.Errorf("%d mails after the next day's notice, want 1030", mailed(noisy.AccountID))
-		}
+		testkit.Equal(t, mailed(noisy.AccountID), 1_030, "mails after the next day's notice")
 	})
 }

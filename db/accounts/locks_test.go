@@ -21,8 +21,7 @@ import (
 // TestDeadlockedTransactionRunsAgain checks that the database ends one of two transactions that
 // wait for each other, and that this transaction runs again.
 func TestDeadlockedTransactionRunsAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		world.New(t, d).User("a@example.com")
 		world.New(t, d).User("b@example.com")
 		change := func(user, name string) string {
@@ -237,8 +236,7 @@ func TestTheLastOperatorStays(t *testing.T) {
 // TestRevocationMeetsAcceptance revokes and accepts an invitation at the same time, and checks that
 // one of the two fails.
 func TestRevocationMeetsAcceptance(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		revoked, accepted := dbtest.RaceInOrder(t, d, `DELETE FROM "mails"`,
 			func() error {
@@ -346,9 +344,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 					}
 				}
 
-				if n, err := dbtest.Count(d, "password_resets"); n != 0 || err != nil {
-					t.Errorf("%d password resets are left, %v", n, err)
-				}
+				dbtest.HasRows(t, d, "password_resets", 0, "password resets are left")
 			})
 		})
 	}
@@ -357,8 +353,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 // TestDeleteAccountChecksTheOwnerAgain checks that an account is deleted only by a user who is
 // still an owner, with the checked password, under the deletion's locks.
 func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		second := addMember(t, d, w.owner.AccountID, "second@example.com", model.RoleOwner)
 
@@ -377,11 +372,7 @@ func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
 		if demoted != nil || !errors.Is(deleted, model.ErrForbidden) {
 			t.Errorf("errors %v and %v, want nil and forbidden", demoted, deleted)
 		}
-		if err := accounts.New(d).DeleteAccount(t.Context(), third, dbtest.Start); !errors.Is(err, model.ErrStale) {
-			t.Errorf("with an earlier password: %v", err)
-		}
-		if err := accounts.New(d).DeleteAccount(t.Context(), w.owner, dbtest.Start); err != nil {
-			t.Errorf("the owner: %v", err)
-		}
+		testkit.ErrorIs(t, accounts.New(d).DeleteAccount(t.Context(), third, dbtest.Start), model.ErrStale, "with an earlier password")
+		testkit.Succeeds(t, accounts.New(d).DeleteAccount(t.Context(), w.owner, dbtest.Start), "the owner")
 	})
 }

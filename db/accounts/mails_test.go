@@ -83,9 +83,7 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 				testkit.NoError(t, outbox.New(d).FinishMail(t.Context(), m))
 			}
 
-			if got := strings.Split(mails(t, d), "; ")[i]; got != test.want {
-				t.Errorf("%s: %s, want %s", test.name, got, test.want)
-			}
+			testkit.Equal(t, strings.Split(mails(t, d), "; ")[i], test.want, "%s", test.name)
 		}
 	})
 }
@@ -144,9 +142,7 @@ func TestInvalidLinksAreNotSent(t *testing.T) {
 			if err := step.do(ctx); err != nil {
 				t.Fatalf("step %d: %v", i, err)
 			}
-			if got := mails(t, d); got != step.want {
-				t.Errorf("step %d: %s, want %s", i, got, step.want)
-			}
+			testkit.Equal(t, mails(t, d), step.want, "step %d", i)
 		}
 	})
 }
@@ -154,8 +150,7 @@ func TestInvalidLinksAreNotSent(t *testing.T) {
 // TestResetOfAnUnknownAddress checks that a request for an unknown address also writes a row, and
 // does not store the address.
 func TestResetOfAnUnknownAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		world.New(t, d).User("owner@example.com")
 
 		for range 2 {
@@ -163,15 +158,11 @@ func TestResetOfAnUnknownAddress(t *testing.T) {
 				linkMail(0, model.MailPasswordReset, "")))
 		}
 
-		if got := mails(t, d); got != "skipped  password_reset {}; skipped  password_reset {}" {
-			t.Errorf("mails %s", got)
-		}
+		testkit.Equal(t, mails(t, d), "skipped  password_reset {}; skipped  password_reset {}", "mails")
 		if due, err := outbox.New(d).DueMails(t.Context(), later, 10); len(due) != 0 || err != nil {
 			t.Errorf("due: %v, %v", due, err)
 		}
-		if n, err := dbtest.Count(d, "password_resets"); n != 0 || err != nil {
-			t.Errorf("%d resets, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "password_resets", 0, "resets")
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), dbtest.Start.Add(31*24*time.Hour)); n != 2 || err != nil {
 			t.Errorf("housekeeping: %d, %v", n, err)
 		}

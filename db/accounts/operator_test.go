@@ -14,26 +14,17 @@ import (
 // TestLastOperator checks that an installation keeps an operator, also if the operator is its only
 // user, and that a user who is no operator does not count.
 func TestLastOperator(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		set := func(email string, operator bool) error {
 			return accounts.New(d).SetOperator(t.Context(), email, operator)
 		}
 		first := world.New(t, d).User("one@example.com").Email
 		testkit.NoError(t, set(first, true))
-		if err := set(first, false); !errors.Is(err, accounts.ErrLastOperator) {
-			t.Errorf("the only user: %v, want ErrLastOperator", err)
-		}
+		testkit.ErrorIs(t, set(first, false), accounts.ErrLastOperator, "the only user")
 
 		second := world.New(t, d).User("two@example.com").Email
-		if err := set(second, false); err != nil {
-			t.Errorf("a user who is no operator: %v", err)
-		}
-		if err := set(first, false); !errors.Is(err, accounts.ErrLastOperator) {
-			t.Errorf("the only operator: %v, want ErrLastOperator", err)
-		}
-		if err := errors.Join(set(second, true), set(first, false)); err != nil {
-			t.Errorf("one of two operators: %v", err)
-		}
+		testkit.Succeeds(t, set(second, false), "a user who is no operator")
+		testkit.ErrorIs(t, set(first, false), accounts.ErrLastOperator, "the only operator")
+		testkit.Succeeds(t, errors.Join(set(second, true), set(first, false)), "one of two operators")
 	})
 }

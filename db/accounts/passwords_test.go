@@ -19,8 +19,7 @@ import (
 // TestStorePasswordReset checks that the operator's reset revokes earlier secrets, mailed or not,
 // and that the user is mailed about it, without the link itself.
 func TestStorePasswordReset(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		user := world.New(t, d).User("owner@example.com")
 		world.New(t, d).User("other@example.com")
@@ -35,9 +34,7 @@ func TestStorePasswordReset(t *testing.T) {
 
 		store("first", false)
 
-		if got := mails(t, d); got != "" {
-			t.Errorf("without a notice: %s", got)
-		}
+		testkit.Equal(t, mails(t, d), "", "without a notice")
 
 		store("second", true)
 
@@ -66,8 +63,7 @@ func TestStorePasswordReset(t *testing.T) {
 // TestAChangedPasswordIsMailed checks that the mail lists the API tokens that stay valid, that
 // mails are limited per hour, and that each change starts a new generation.
 func TestAChangedPasswordIsMailed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		user, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		for _, u := range []*model.User{user, other} {
@@ -85,9 +81,7 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 			testkit.NoError(t, err)
 
 			for _, recipient := range rows {
-				if recipient != user.Email {
-					t.Errorf("a mail to %s", recipient)
-				}
+				testkit.Equal(t, recipient, user.Email, "a mail to")
 			}
 
 			return len(rows)
@@ -116,15 +110,11 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 			change(dbtest.Start.Add(time.Minute))
 		}
 
-		if n := count(); n != outbox.MaxPasswordMails {
-			t.Errorf("%d mails, want %d", n, outbox.MaxPasswordMails)
-		}
+		testkit.Equal(t, count(), outbox.MaxPasswordMails, "mails")
 
 		change(dbtest.Start.Add(time.Hour + time.Minute))
 
-		if n := count(); n != outbox.MaxPasswordMails+1 {
-			t.Errorf("%d mails an hour later, want %d", n, outbox.MaxPasswordMails+1)
-		}
+		testkit.Equal(t, count(), outbox.MaxPasswordMails+1, "mails an hour later")
 
 		after, err := accounts.New(d).UserByEmail(ctx, user.Email)
 		if want := int32(2*outbox.MaxPasswordMails + 2); err != nil || after.PasswordGeneration != want {

@@ -121,8 +121,7 @@ func TestProviderEndsAtTheSameTime(t *testing.T) {
 // TestAlertsOfProviderSessions checks that a sign-in is an alert of the accounts alone that the
 // session reaches.
 func TestAlertsOfProviderSessions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner := world.New(t, d).User("owner@corp.example")
 		setProvider(t, d, owner, providerIssuer, dbtest.Start)
 		strict := world.New(t, d).Account("strict")

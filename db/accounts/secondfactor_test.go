@@ -15,8 +15,7 @@ import (
 // TestNoSessionWithoutTheSecondFactor: a password that was checked before the user got a second
 // factor starts no session afterwards.
 func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store, ctx := accounts.New(d), t.Context()
 		now := model.Instant(1_795_168_800_000_000)
 		user := world.New(t, d).User("owner@example.com")
@@ -42,12 +41,8 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 		if err != nil || len(rows) != 1 || string(rows[0]) != "own" {
 			t.Errorf("sessions: %q, %v; want the own one", rows, err)
 		}
-		if err := create("unproved", false); !errors.Is(err, model.ErrStale) {
-			t.Errorf("a session without the second factor: %v, want ErrStale", err)
-		}
-		if err := create("proved", true); err != nil {
-			t.Errorf("a session with the second factor: %v", err)
-		}
+		testkit.ErrorIs(t, create("unproved", false), model.ErrStale, "a session without the second factor")
+		testkit.Succeeds(t, create("proved", true), "a session with the second factor")
 
 		// A used code is refused, and so are the codes of earlier periods.
 		for step, want := range map[int64]error{6: model.ErrNotFound, 7: model.ErrNotFound} {
@@ -60,28 +55,19 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 		}
 
 		// The operator's reset removes everything.
-		if err := store.SecondFactors.Reset(ctx, "unknown@example.com", change); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("an unknown user: %v", err)
-		}
+		testkit.ErrorIs(t, store.SecondFactors.Reset(ctx, "unknown@example.com", change), model.ErrNotFound, "an unknown user")
 		testkit.NoError(t, store.SecondFactors.Reset(ctx, user.Email, change))
-		if err := store.SecondFactors.Reset(ctx, user.Email, change); !errors.Is(err, accounts.ErrNoSecondFactor) {
-			t.Errorf("a second reset: %v, want ErrNoSecondFactor", err)
-		}
+		testkit.ErrorIs(t, store.SecondFactors.Reset(ctx, user.Email, change), accounts.ErrNoSecondFactor, "a second reset")
 		for _, table := range []string{"totp_secrets", "recovery_codes", "passkeys", "sessions"} {
-			if n, err := dbtest.Count(d, table); n != 0 || err != nil {
-				t.Errorf("%d rows are left in %s, %v", n, table, err)
-			}
+			dbtest.HasRows(t, d, table, 0, "rows are left in %s", table)
 		}
-		if err := create("later", false); err != nil {
-			t.Errorf("a session after the reset: %v", err)
-		}
+		testkit.Succeeds(t, create("later", false), "a session after the reset")
 	})
 }
 
 // TestChallengesAndCounters: a challenge is answered once, and a passkey's counter grows.
 func TestChallengesAndCounters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store, ctx := accounts.New(d), t.Context()
 		now := model.Instant(1_795_168_800_000_000)
 		user := world.New(t, d).User("owner@example.com")

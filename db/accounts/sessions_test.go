@@ -34,8 +34,7 @@ func sessionLives(t *testing.T, d *db.DB, hash []byte, at model.Instant) bool {
 }
 
 func TestSessionFindsItsUser(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		world.New(t, d).User("other@example.com")
 		owner := world.New(t, d).User("owner@example.com")
 		hash := newSession(t, d, owner, "token", dbtest.Start)
@@ -52,8 +51,7 @@ func TestSessionFindsItsUser(t *testing.T) {
 // TestSessionOfAnEarlierPassword checks that no session is created when the password has changed or
 // the user was deleted; the session that it would replace stays.
 func TestSessionOfAnEarlierPassword(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
 		for userID, hash := range map[model.UserID]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
@@ -114,8 +112,7 @@ func days(n ...int) []time.Duration {
 }
 
 func TestSessionsAreDeleted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 
@@ -132,9 +129,7 @@ func TestSessionsAreDeleted(t *testing.T) {
 					wanted = wanted || w == name
 				}
 
-				if sessionLives(t, d, hash, dbtest.Start) != wanted {
-					t.Errorf("session %s alive: %v, want %v", name, !wanted, wanted)
-				}
+				testkit.Equal(t, sessionLives(t, d, hash, dbtest.Start), wanted, "session %s alive: %v", name, !wanted)
 			}
 		}
 
@@ -161,8 +156,7 @@ func TestSessionsAreDeleted(t *testing.T) {
 }
 
 func TestExpiredSessionsAreCleanedUp(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
 		young := newSession(t, d, user, "young", dbtest.Start.Add(time.Microsecond))
@@ -180,8 +174,7 @@ func TestExpiredSessionsAreCleanedUp(t *testing.T) {
 // TestNewSignInAlert checks which sign-ins are alerts, and of which accounts: those of a browser
 // that shows no session of the same user, in the accounts of the user with a channel for them.
 func TestNewSignInAlert(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		unwanted, guest, foreign := world.New(t, d).Account("unwanted"), world.New(t, d).Account("guest"), world.New(t, d).Account("foreign")
 		for statement, args := range map[string][]any{

@@ -31,32 +31,23 @@ func attempt(t *testing.T, d *db.DB, at model.Instant, limits ...accounts.SignIn
 }
 
 func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		now := dbtest.Start
 		for i := range 5 {
-			if wait := attempt(t, d, now, byAccount); wait != 0 {
-				t.Fatalf("attempt %d must wait %v, want 0", i+1, wait)
-			}
+			testkit.Require(t, attempt(t, d, now, byAccount), 0, "attempt %d must wait", i+1)
 		}
 
 		want := time.Second
 		for range 14 {
 			// Refused attempts do not extend the wait.
 			for range 3 {
-				if wait := attempt(t, d, now, byAccount); wait != want {
-					t.Fatalf("wait %v, want %v", wait, want)
-				}
+				testkit.Require(t, attempt(t, d, now, byAccount), want, "wait")
 			}
 
-			if wait := attempt(t, d, now.Add(want-time.Microsecond), byAccount); wait != time.Microsecond {
-				t.Fatalf("just before the end: wait %v", wait)
-			}
+			testkit.Require(t, attempt(t, d, now.Add(want-time.Microsecond), byAccount), time.Microsecond, "just before the end: wait")
 
 			now = now.Add(want)
-			if wait := attempt(t, d, now, byAccount); wait != 0 {
-				t.Fatalf("after %v: wait %v, want 0", want, wait)
-			}
+			testkit.Require(t, attempt(t, d, now, byAccount), 0, "after %v: wait", want)
 
 			want = min(2*want, 15*time.Minute)
 		}
@@ -64,21 +55,14 @@ func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
 		if want != 15*time.Minute {
 			t.Fatalf("the wait grew to %v only", want)
 		}
-		if wait := attempt(t, d, now.Add(-time.Hour), byAccount); wait != want {
-			t.Errorf("after the clock stepped back: wait %v, want %v", wait, want)
-		}
-		if wait := attempt(t, d, now.Add(24*time.Hour), byAccount); wait != 0 {
-			t.Fatalf("a day later: wait %v", wait)
-		}
-		if wait := attempt(t, d, now.Add(24*time.Hour), byAccount); wait != 0 {
-			t.Errorf("the day without failures did not forget them: wait %v", wait)
-		}
+		testkit.Equal(t, attempt(t, d, now.Add(-time.Hour), byAccount), want, "after the clock stepped back: wait")
+		testkit.Require(t, attempt(t, d, now.Add(24*time.Hour), byAccount), 0, "a day later: wait")
+		testkit.Equal(t, attempt(t, d, now.Add(24*time.Hour), byAccount), 0, "the day without failures did not forget them: wait")
 	})
 }
 
 func TestSignInCountsAccountAndNetwork(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		another := byAccount
 		another.Key = []byte("another account")
 
@@ -86,27 +70,20 @@ func TestSignInCountsAccountAndNetwork(t *testing.T) {
 			attempt(t, d, dbtest.Start, byNetwork, byAccount)
 		}
 
-		if wait := attempt(t, d, dbtest.Start, byAccount, byNetwork); wait != time.Second {
-			t.Errorf("the account: wait %v, want 1s", wait)
-		}
-		if wait := attempt(t, d, dbtest.Start, another, byNetwork); wait != 0 {
-			t.Errorf("another account from the same network: wait %v, want 0", wait)
-		}
+		testkit.Equal(t, attempt(t, d, dbtest.Start, byAccount, byNetwork), time.Second, "the account: wait")
+		testkit.Equal(t, attempt(t, d, dbtest.Start, another, byNetwork), 0, "another account from the same network: wait")
 
 		// Six attempts are counted so far; the refused one is not.
 		for range 24 {
 			attempt(t, d, dbtest.Start, byNetwork)
 		}
 
-		if wait := attempt(t, d, dbtest.Start, another, byNetwork); wait != time.Second {
-			t.Errorf("after 30 failures from the network: wait %v, want 1s", wait)
-		}
+		testkit.Equal(t, attempt(t, d, dbtest.Start, another, byNetwork), time.Second, "after 30 failures from the network: wait")
 	})
 }
 
 func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		for range 5 {
 			attempt(t, d, dbtest.Start, byAccount, byNetwork)
 		}
@@ -114,16 +91,12 @@ func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
 		testkit.NoError(t, accounts.New(d).SignIns.Succeeded(t.Context(), byAccount, byNetwork))
 
 		for i := range 5 {
-			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
-				t.Errorf("attempt %d after a success: wait %v", i+1, wait)
-			}
+			testkit.Equal(t, attempt(t, d, dbtest.Start, byAccount), 0, "attempt %d after a success: wait", i+1)
 		}
 
 		// Four failures remain of the five attempts.
 		for range 26 {
-			if wait := attempt(t, d, dbtest.Start, byNetwork); wait != 0 {
-				t.Fatalf("the network was charged for a success: wait %v", wait)
-			}
+			testkit.Require(t, attempt(t, d, dbtest.Start, byNetwork), 0, "the network was charged for a success: wait")
 		}
 
 		if wait := attempt(t, d, dbtest.Start, byNetwork); wait == 0 {
@@ -133,20 +106,16 @@ func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
 }
 
 func TestCancelledSignInIsNotCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		for range 20 {
-			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
-				t.Fatalf("wait %v", wait)
-			}
+			testkit.Require(t, attempt(t, d, dbtest.Start, byAccount), 0, "wait")
 			testkit.NoError(t, accounts.New(d).SignIns.Cancel(t.Context(), byAccount))
 		}
 	})
 }
 
 func TestParallelGuessesAreAllCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
 		for range 40 {
@@ -172,8 +141,7 @@ func TestParallelGuessesAreAllCounted(t *testing.T) {
 // TestAnAttemptMeetsASuccess checks that a success clears the counter while another attempt is
 // being counted.
 func TestAnAttemptMeetsASuccess(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		var wait time.Duration
 
@@ -187,15 +155,12 @@ func TestAnAttemptMeetsASuccess(t *testing.T) {
 		if begun != nil || succeeded != nil || wait != 0 {
 			t.Errorf("wait %v, errors %v and %v", wait, begun, succeeded)
 		}
-		if n, err := dbtest.Count(d, "signin_failures"); n != 0 || err != nil {
-			t.Errorf("%d counters are left, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "signin_failures", 0, "counters are left")
 	})
 }
 
 func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		attempt(t, d, dbtest.Start.Add(time.Hour), byNetwork)
 		if n, err := accounts.New(d).SignIns.DeleteOld(t.Context(),
@@ -208,8 +173,7 @@ func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 // TestARefusedAttemptOnlyReads checks that an attempt that must wait costs one read: no
 // transaction, no write, no row, also for keys without a counter.
 func TestARefusedAttemptOnlyReads(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 
 		for range 5 {
@@ -221,9 +185,7 @@ func TestARefusedAttemptOnlyReads(t *testing.T) {
 		another.Key = []byte("another network")
 
 		for range 3 {
-			if wait := attempt(t, d, dbtest.Start, byAccount, another); wait != time.Second {
-				t.Fatalf("wait %v, want 1s", wait)
-			}
+			testkit.Require(t, attempt(t, d, dbtest.Start, byAccount, another), time.Second, "wait")
 		}
 
 		list := statements.Take()
@@ -236,9 +198,7 @@ func TestARefusedAttemptOnlyReads(t *testing.T) {
 		if len(list) != 3 {
 			t.Errorf("3 refused attempts took %d statements", len(list))
 		}
-		if n, err := dbtest.Count(d, "signin_failures"); n != 2 || err != nil {
-			t.Errorf("%d counters, %v; want 2", n, err)
-		}
+		dbtest.HasRows(t, d, "signin_failures", 2, "counters")
 	})
 }
 
@@ -246,8 +206,7 @@ func TestARefusedAttemptOnlyReads(t *testing.T) {
 // than the rule, and that the returned wait is enough. A step of the clock does not shorten a wait
 // that it does not skip.
 func TestNoStepOfTheClockLocksOut(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		random := rand.New(rand.NewPCG(1, 0))
 		now := dbtest.Start
 
@@ -267,9 +226,7 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 				}
 
 				now = now.Add(wait)
-				if again := attempt(t, d, now, byAccount, byNetwork); again != 0 {
-					t.Fatalf("step %d, by %v: after the wait of %v: wait %v", i, step, wait, again)
-				}
+				testkit.Require(t, attempt(t, d, now, byAccount, byNetwork), 0, "step %d, by %v: after the wait of %v: wait", i, step, wait)
 			}
 
 			failures, err := dbtest.Rows[struct{ Failures int }](d, "SELECT failures FROM signin_failures WHERE key = ?",
@@ -293,9 +250,7 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 			now = now.Add(24 * time.Hour)
 		}
 
-		if n, err := dbtest.Count(d, "signin_failures"); n != 0 || err != nil {
-			t.Errorf("%d counters are left, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "signin_failures", 0, "counters are left")
 	})
 }
 

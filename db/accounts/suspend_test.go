@@ -15,8 +15,7 @@ import (
 // TestSuspensionMailsTheOwners checks that only the owners of an account get a mail when it is
 // suspended and when it is resumed. Another reason or a repeated call sends no mail.
 func TestSuspensionMailsTheOwners(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		operator, owner := world.New(t, d).User("operator@example.com"), world.New(t, d).User("owner@example.com")
 		addMember(t, d, owner.AccountID, "member@example.com", model.RoleMember)
 		testkit.NoError(t, dbtest.Exec(d, "UPDATE users SET operator = (id = ?)", operator.ID))
@@ -46,9 +45,7 @@ func TestSuspensionMailsTheOwners(t *testing.T) {
 			if err := step.do(); err != nil {
 				t.Fatalf("step %d: %v", i, err)
 			}
-			if got := mails(t, d); got != step.want {
-				t.Errorf("step %d: %s, want %s", i, got, step.want)
-			}
+			testkit.Equal(t, mails(t, d), step.want, "step %d", i)
 		}
 	})
 }

@@ -86,8 +86,7 @@ func together(t *testing.T, call func() (bool, error)) int64 {
 // TestOneAlertAtATime checks that concurrent workers begin and end an alert once, with one message
 // each, and that alerts of other subjects are others.
 func TestOneAlertAtATime(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		addChannel(t, d, site.AccountID, 0, model.AlertTrafficDrop, model.AlertDeliveriesFailed)
 		store, now := alerts.New(d), dbtest.Noon
@@ -137,8 +136,7 @@ func TestOneAlertAtATime(t *testing.T) {
 // TestAlertAndMessageTogether checks that an alert neither begins nor ends if its message cannot be
 // stored.
 func TestAlertAndMessageTogether(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		addChannel(t, d, site.AccountID, site.ID, model.AlertNoHits)
 		store, now := alerts.New(d), dbtest.Noon
@@ -177,8 +175,7 @@ func TestAlertAndMessageTogether(t *testing.T) {
 // TestOnlyLiveSites checks that nothing begins for a stopped site or account, and what ends because
 // of it.
 func TestOnlyLiveSites(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		for _, stopped := range []struct{ name, stop, start string }{
 			{"paused", "UPDATE sites SET paused_at = 1 WHERE id = ?0", "UPDATE sites SET paused_at = 0 WHERE id = ?0"},
 			{"deleted", "UPDATE sites SET deleted_at = 1 WHERE id = ?0", "UPDATE sites SET deleted_at = 0 WHERE id = ?0"},
@@ -230,8 +227,7 @@ func TestOnlyLiveSites(t *testing.T) {
 
 // TestInstallation checks the alerts of operators.
 func TestInstallation(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := alerts.New(d), dbtest.Noon
 		failure := model.AlertFigures{Since: now.Add(-hour)}
@@ -273,8 +269,7 @@ func TestInstallation(t *testing.T) {
 // TestTransferAndDeletion checks that alerts of a site end with its transfer to another account,
 // which gets alerts of its own, and with the deletion of the site or account.
 func TestTransferAndDeletion(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		before := addChannel(t, d, site.AccountID, 0, model.AlertNoHits)
 		after := addChannel(t, d, other.AccountID, 0, model.AlertNoHits)

@@ -30,8 +30,7 @@ SELECT CAST(? AS integer), CAST(? AS bigint) - CAST(i AS bigint) * 1000000, CAST
 // TestWatched checks whose figures are read: those of live sites of accounts with a channel, with
 // the events that the channels of the site and of its account want.
 func TestWatched(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var sites []*model.Site
 		for i := range 6 {
 			sites = append(sites, world.New(t, d).Site(fmt.Sprintf("site%d.example", i), world.Webhook))
@@ -83,8 +82,7 @@ func TestWatched(t *testing.T) {
 
 // TestCounts checks the numbers of page views in spans, with their bounds, and the last one.
 func TestCounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		addPageviews(t, d, site.ID, now, 100)
@@ -115,9 +113,7 @@ func TestCounts(t *testing.T) {
 		last, err := store.LastPageviews(t.Context(), spans)
 		testkit.NoError(t, err)
 		want := []model.Instant{now.Add(-time.Second), now, now.Add(-hour), 0, 0, 0}
-		if !slices.Equal(last[:6], want) {
-			t.Errorf("the last page views are at %v, want %v", last[:6], want)
-		}
+		testkit.EqualSlices(t, last[:6], want, "the last page views are at")
 
 		if counts, err := store.CountPageviews(t.Context(), nil); err != nil || len(counts) != 0 {
 			t.Errorf("no spans: %v, %v", counts, err)
@@ -128,8 +124,7 @@ func TestCounts(t *testing.T) {
 // TestBounds checks that a site with very many page views costs no more than MaxCounted of them,
 // and that each read uses the index of its table, in a table with rows of other sites.
 func TestBounds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		now := dbtest.Noon
 		addPageviews(t, d, site.ID, now, alerts.MaxCounted+1)
@@ -179,16 +174,13 @@ SELECT 5000000 + i % 50, i, 'conversion', 'e', CASE WHEN i % 2 = 0 THEN 'failed'
 				t.Errorf("%q in the plan of %s:\n%s", found, statement, plan)
 			}
 		}
-		if checked != 5 {
-			t.Errorf("%d plans were checked, want 5", checked)
-		}
+		testkit.Equal(t, checked, 5, "plans were checked")
 	})
 }
 
 // TestFinishedDeliveries compares the figures of failed deliveries with their rows.
 func TestFinishedDeliveries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, healthy := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("healthy.example", world.Webhook)
 		now := dbtest.Noon
 		add := func(siteID model.SiteID, kind, state string, before time.Duration) model.Instant {
@@ -233,8 +225,7 @@ VALUES (?, ?, ?, 'e', ?, 5, ?, 0, '')`, siteID, model.NewTimeID(at), kind, state
 
 // TestAttacks checks which sitekeys are read.
 func TestAttacks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account, other := world.New(t, d).Account("one"), world.New(t, d).Account("two")
 		for i, row := range []struct {
 			account model.AccountID

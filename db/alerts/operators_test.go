@@ -13,8 +13,7 @@ import (
 // TestOperatorsState checks which channels are counted, and that a message that waits does not hide
 // a failed one.
 func TestOperatorsState(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		// The first user of an installation is an operator.
 		site, member := world.New(t, d).Site("shop.example"), world.New(t, d).User("member@example.com")
 		operator := model.User{Email: "op@example.com", Operator: true, Language: model.English, CreatedAt: 1}

@@ -15,8 +15,7 @@ import (
 // TestPlannedNotWanted checks that a channel gets no summary that was switched off, or after it was
 // stopped, while the figures were read.
 func TestPlannedNotWanted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example")
 		for change, want := range map[string]int64{"weekly = weekly": 1, "stopped_at = 1": 0, "weekly = false": 0, "weekly_due_at = 8": 0} {
 			channel := model.AlertChannel{

@@ -31,8 +31,7 @@ func entries(t *testing.T, d *db.DB, accountID model.AccountID, filter audit.Fil
 }
 
 func TestWrite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		other := &model.User{ID: user.ID + 1, Email: "other@example.com"}
 		// After the entry of the sign-up, which has the machine's time.
@@ -65,9 +64,7 @@ func TestWrite(t *testing.T) {
 			}
 		}
 
-		if n := len(entries(t, d, user.AccountID, audit.Filter{Since: at})); n != 7 {
-			t.Errorf("%d entries, want 7", n)
-		}
+		testkit.Equal(t, len(entries(t, d, user.AccountID, audit.Filter{Since: at})), 7, "entries")
 
 		// Without an actor, the service itself makes the change, now.
 		write(t, d, t.Context(), audit.Change{AccountID: user.AccountID, Object: object})
@@ -116,9 +113,7 @@ func TestValuesAreBounded(t *testing.T) {
 			}
 
 			cut := name != "none" && name != "empty" && name != "small"
-			if strings.Contains(text, "…") != cut {
-				t.Errorf("%s: %s", name, text)
-			}
+			testkit.Equal(t, strings.Contains(text, "…"), cut, "%s: %s", name, text)
 			if name == "list" && !strings.Contains(text, `"… and 190 more"`) {
 				t.Errorf("the list is cut to %s", text)
 			}

@@ -2,7 +2,6 @@ package cells_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -158,9 +157,7 @@ func TestAccountMoveIsContinued(t *testing.T) {
 	if n, err := cells.New(d).Continue(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d moves finished, error %v; want one", n, err)
 	}
-	if state := progress(t, d, moved); state != "none 1 false" {
-		t.Errorf("state %q", state)
-	}
+	testkit.Equal(t, progress(t, d, moved), "none 1 false", "state")
 	if n := countRows(t, d, 2, moved); n != 0 {
 		t.Errorf("the former cell still has %d rows", n)
 	}
@@ -236,9 +233,7 @@ func TestAccountMoveIsRefused(t *testing.T) {
 	}
 
 	sqlite := dbtest.Open(t, dbtest.SQLiteURL(t))
-	if err := cells.New(sqlite).MoveAccount(t.Context(), 1, 2); !errors.Is(err, cells.ErrSQLite) {
-		t.Errorf("move an account on SQLite: %v", err)
-	}
+	testkit.ErrorIs(t, cells.New(sqlite).MoveAccount(t.Context(), 1, 2), cells.ErrSQLite, "move an account on SQLite")
 }
 
 // TestAccountMoveWaits moves an account while transactions are in progress that have read that it

@@ -248,9 +248,7 @@ func TestMoveIsRefused(t *testing.T) {
 	if _, err := cells.New(sqlite).Add(t.Context(), now); !errors.Is(err, cells.ErrSQLite) {
 		t.Errorf("add a cell to SQLite: %v", err)
 	}
-	if err := cells.New(sqlite).Move(t.Context(), 1, 2); !errors.Is(err, cells.ErrSQLite) {
-		t.Errorf("move a site on SQLite: %v", err)
-	}
+	testkit.ErrorIs(t, cells.New(sqlite).Move(t.Context(), 1, 2), cells.ErrSQLite, "move a site on SQLite")
 }
 
 // TestNewSites checks which cell a new site gets.

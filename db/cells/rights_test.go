@@ -39,9 +39,7 @@ func TestCellWithoutRights(t *testing.T) {
 		if _, err := d.Cell(t.Context(), cell.ID); !errors.Is(err, celllist.ErrDenied) {
 			t.Errorf("InCell without the right: %v", err)
 		}
-		if err := each(); !errors.Is(err, celllist.ErrDenied) {
-			t.Errorf("EachCell without the right: %v", err)
-		}
+		testkit.ErrorIs(t, each(), celllist.ErrDenied, "EachCell without the right")
 
 		u, err := url.Parse(restricted)
 		testkit.NoError(t, err)
@@ -55,8 +53,6 @@ func TestCellWithoutRights(t *testing.T) {
 		if _, err := d.Cell(t.Context(), cell.ID); err != nil {
 			t.Errorf("InCell with the right: %v", err)
 		}
-		if err := each(); err != nil {
-			t.Errorf("with the right: %v", err)
-		}
+		testkit.Succeeds(t, each(), "with the right")
 	})
 }

@@ -22,8 +22,7 @@ var now = model.At(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
 
 // TestFiles checks that files are stored and replaced.
 func TestFiles(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := certificates.New(d)
 		for _, name := range []string{"a.example", "b.example"} {
 			testkit.NoError(t, s.Put(t.Context(), name, []byte("old")))
@@ -40,8 +39,7 @@ func TestFiles(t *testing.T) {
 
 // TestOtherKey checks that a file opens only with its application key and under its own name.
 func TestOtherKey(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		s := certificates.New(d)
 		testkit.NoError(t, s.Put(t.Context(), "a", []byte("private key")))
@@ -64,8 +62,7 @@ func TestOtherKey(t *testing.T) {
 
 // TestRotation checks that the files open with the new application key alone.
 func TestRotation(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		open := func(names ...string) *db.DB {
 			d, err := db.Open(databaseURL)
 			testkit.NoError(t, err)
@@ -104,8 +101,7 @@ func TestRotation(t *testing.T) {
 // TestHosts checks that hosts without a certificate come first, then the certificate that expires
 // first, and that hosts of no process are left out after a day.
 func TestHosts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := certificates.New(d)
 		check := func(at model.Instant, want ...certificates.Host) {
 			t.Helper()

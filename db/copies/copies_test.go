@@ -204,9 +204,7 @@ func TestCopyEverything(t *testing.T) {
 		wantPartitions(t, target)
 
 		// A started service compares the settings of the program with the schema.
-		if err := migrations.Apply(t.Context(), target); err != nil {
-			t.Errorf("the copy cannot be used: %v", err)
-		}
+		testkit.Succeeds(t, migrations.Apply(t.Context(), target), "the copy cannot be used")
 	})
 }
 
@@ -256,9 +254,7 @@ func wantPartitions(t *testing.T, d *db.DB) {
 		return
 	}
 	for _, table := range []string{"visits", "pageviews", "engagement", "events"} {
-		if n, err := dbtest.Count(d, table+"_default"); n != 0 || err != nil {
-			t.Errorf("%d rows of %s have no partition, %v", n, table, err)
-		}
+		dbtest.HasRows(t, d, table+"_default", 0, "rows of %s have no partition", table)
 	}
 }
 
@@ -292,9 +288,7 @@ func TestCopyInterrupted(t *testing.T) {
 			t.Fatalf("the copy did not stop: %d rows, %v", part, err)
 		}
 
-		if err := migrations.Apply(t.Context(), target); !errors.Is(err, migrations.ErrUnfinishedCopy) {
-			t.Errorf("the service starts on half a copy: %v", err)
-		}
+		testkit.ErrorIs(t, migrations.Apply(t.Context(), target), migrations.ErrUnfinishedCopy, "the service starts on half a copy")
 		if _, err := copyAll(t.Context(), source, target); !errors.Is(err, migrations.ErrUnfinishedCopy) {
 			t.Errorf("another copy into half a copy: %v", err)
 		}
@@ -326,9 +320,7 @@ func TestMarkSource(t *testing.T) {
 				t.Errorf("the source is not refused: %v", err)
 			}
 		}
-		if err := migrations.Apply(t.Context(), target); err != nil {
-			t.Errorf("the copy is refused: %v", err)
-		}
+		testkit.Succeeds(t, migrations.Apply(t.Context(), target), "the copy is refused")
 		if _, err := copyAll(t.Context(), target, source); err == nil || !strings.Contains(err.Error(), "the target is in use") {
 			t.Errorf("a copy back into the source: %v", err)
 		}
@@ -340,14 +332,10 @@ func TestMarkSource(t *testing.T) {
 		if err == nil {
 			err = migrations.Apply(t.Context(), another)
 		}
-		if err != nil {
-			t.Errorf("another copy of the source: %v", err)
-		}
+		testkit.Succeeds(t, err, "another copy of the source")
 
 		testkit.NoError(t, migrations.ForgetCopy(t.Context(), source))
-		if err := migrations.Apply(t.Context(), source); err != nil {
-			t.Errorf("the source without its mark is refused: %v", err)
-		}
+		testkit.Succeeds(t, migrations.Apply(t.Context(), source), "the source without its mark is refused")
 		wantEqual(t, "the copy", contents(t, another), contents(t, source))
 	})
 }

@@ -65,15 +65,11 @@ func TestExportEngagement(t *testing.T) {
 		n := 0
 		all := exports.Range{SiteID: site.ID, From: first.Start(), To: (first + days).Start(), Limit: 1_000}
 		err := exports.New(d).ExportPageviews(t.Context(), all, func(p *exports.Pageview) error {
-			if got := p.EngagedMS; got != want[n/3][n%3] {
-				t.Errorf("page view %d of day %d: %d ms, want %d", n%3, n/3, got, want[n/3][n%3])
-			}
+			testkit.Equal(t, p.EngagedMS, want[n/3][n%3], "page view %d of day %d: ms", n%3, n/3)
 			if n == 9 && p.Scroll != 30 {
 				t.Errorf("scroll depth %d, want the deepest, 30", p.Scroll)
 			}
-			if p.StartedAt.Day() != p.At.Day() {
-				t.Errorf("page view %d of day %d has the visit of another day", n%3, n/3)
-			}
+			testkit.Equal(t, p.StartedAt.Day(), p.At.Day(), "page view %d of day %d has the visit of another day", n%3, n/3)
 			n++
 			return nil
 		})
@@ -86,8 +82,7 @@ func TestExportEngagement(t *testing.T) {
 // TestExportAfterFailure checks that a page that fails leaves no transaction to the next user of
 // its connection.
 func TestExportAfterFailure(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		if !d.IsPostgres() {
 			return // pages are one statement
 		}

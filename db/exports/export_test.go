@@ -102,8 +102,7 @@ func TestExportStopsWithItsReader(t *testing.T) {
 // TestExportFindsVisits checks that a row has its visit wherever the range begins and ends, across
 // months, and even if the clock was set back between the two.
 func TestExportFindsVisits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		midnight := model.At(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 		for i, test := range []struct {
@@ -241,8 +240,7 @@ func BenchmarkExport(b *testing.B) {
 // TestExportsTakeTurns checks that concurrent exports leave connections to other queries, and that
 // all of them finish.
 func TestExportsTakeTurns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		var reading atomic.Int64
 		release := make(chan struct{})
@@ -271,9 +269,7 @@ func TestExportsTakeTurns(t *testing.T) {
 		if _, err := sites.New(d).Lookup.SiteRulesByKey(ctx, site.SiteKey); err != nil {
 			t.Errorf("another query: %v", err)
 		}
-		if n := reading.Load(); n != 4 {
-			t.Errorf("%d exports read at once", n)
-		}
+		testkit.Equal(t, reading.Load(), 4, "exports read at once")
 
 		waiting, leave := context.WithCancel(t.Context())
 		leave()
@@ -292,8 +288,7 @@ func TestExportsTakeTurns(t *testing.T) {
 
 // TestFarOffset checks an offset larger than the number of rows that one statement skips.
 func TestFarOffset(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const rows = 100_003 // one statement skips 100,000
 		site := world.New(t, d).Site("example.com")
 		err := dbtest.Exec(d, fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)

@@ -12,8 +12,7 @@ import (
 
 // TestLastBackup: the newest time is kept, also if records arrive in another order.
 func TestLastBackup(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := files.New(d)
 		for _, step := range []struct{ record, want model.Instant }{{0, 0}, {2_000_000, 2_000_000}, {1_000_000, 2_000_000}, {3_000_000, 3_000_000}} {
 			testkit.NoError(t, store.RecordBackup(t.Context(), step.record))
@@ -26,8 +25,7 @@ func TestLastBackup(t *testing.T) {
 
 // TestSize: the size of SQLite is its file's, and any database grows with its rows.
 func TestSize(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := files.New(d)
 		before, err := store.Size(t.Context())
 		if err != nil || before < 100_000 {

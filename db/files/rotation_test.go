@@ -87,8 +87,7 @@ func TestNewestCopy(t *testing.T) {
 // TestBackUpVerifies: a copy with a row that refers to a missing one gets no name and leaves no
 // file, and neither does an interrupted copy. PostgreSQL writes nothing.
 func TestBackUpVerifies(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		folder := t.TempDir()
 		file := files.CopyIn(folder, time.Now())
 		want := files.ErrBackUpElsewhere

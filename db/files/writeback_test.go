@@ -65,9 +65,7 @@ func TestLogWaitsForReaders(t *testing.T) {
 		testkit.NoError(t, snapshot.QueryRowContext(t.Context(), "SELECT count(*) FROM pages").Scan(&n))
 		return n
 	}
-	if got := count(); got != written {
-		t.Fatalf("%d rows of %d", got, written)
-	}
+	testkit.Require(t, count(), written, "rows of %d", written)
 
 	// Write more than the log may grow without a reader.
 	later := writePages(t, d, logLimit/2)
@@ -75,9 +73,7 @@ func TestLogWaitsForReaders(t *testing.T) {
 	if held.size < logLimit/2 {
 		t.Errorf("the log is %d bytes long, and %d were written since the reader began", held.size, logLimit/2)
 	}
-	if got := count(); got != written {
-		t.Errorf("the reader sees %d rows, then %d", written, got)
-	}
+	testkit.Equal(t, count(), written, "the reader sees %d rows, then", written)
 
 	written += later
 

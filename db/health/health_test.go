@@ -3,7 +3,6 @@ package health_test
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,8 +90,7 @@ func TestFind(t *testing.T) {
 			plant: func(_ *testing.T, _ *db.DB, now model.Instant) string { return notice(now.Month(), 80, 10_000) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+			dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 				world.New(t, d).Site("shop.example")
 				now, err := d.Now(t.Context())
 				testkit.NoError(t, err)
@@ -122,8 +120,7 @@ func TestFind(t *testing.T) {
 // TestCertificates checks that certificates that are missing or have expired are errors, and late
 // ones warnings.
 func TestCertificates(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const day = 24 * time.Hour
 		now, err := d.Now(t.Context())
 		testkit.NoError(t, err)
@@ -140,8 +137,6 @@ func TestCertificates(t *testing.T) {
 			"error tls-certificate: the TLS certificate for over.example has expired",
 			"warning tls-certificate: the TLS certificate for soon.example expires at " + now.Add(13*day).Time().Format(time.RFC3339),
 		}
-		if found := find(t, d, time.Now, false); !slices.Equal(found, want) {
-			t.Errorf("found %q, want %q", found, want)
-		}
+		testkit.EqualSlices(t, find(t, d, time.Now, false), want, "found")
 	})
 }

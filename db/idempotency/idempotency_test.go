@@ -32,8 +32,7 @@ func record(ctx context.Context, d *db.DB, c idempotency.Call, o idempotency.Obj
 
 // TestRecord stores a call, and looks it up with each part changed.
 func TestRecord(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := idempotency.New(d)
 		if found, err := store.Find(t.Context(), call); found != nil || err != nil {
 			t.Fatalf("before: %+v, %v", found, err)
@@ -67,15 +66,11 @@ func TestRecord(t *testing.T) {
 		other := call
 		other.Input = []byte("output")
 		for _, c := range []idempotency.Call{call, other} {
-			if err := record(t.Context(), d, c, object); !errors.Is(err, idempotency.ErrTaken) {
-				t.Errorf("a second record: %v", err)
-			}
+			testkit.ErrorIs(t, record(t.Context(), d, c, object), idempotency.ErrTaken, "a second record")
 		}
 		other.At = now.Add(idempotency.Lifetime)
 		delivery := idempotency.Object{Kind: nodeid.Delivery, ID: 8, SiteID: 9}
-		if err := record(t.Context(), d, other, delivery); err != nil {
-			t.Errorf("a record after the end: %v", err)
-		}
+		testkit.Succeeds(t, record(t.Context(), d, other, delivery), "a record after the end")
 		if found, err := store.Find(t.Context(), other); found == nil || *found != delivery || err != nil {
 			t.Errorf("after the second record: %+v, %v", found, err)
 		}
@@ -84,8 +79,7 @@ func TestRecord(t *testing.T) {
 
 // TestRecordWithoutCall writes nothing.
 func TestRecordWithoutCall(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		err := d.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error { return idempotency.Record(ctx, tx, object) })
 		rows, read := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM idempotency_keys")
 		if err != nil || read != nil || rows[0].N != 0 {
@@ -101,8 +95,7 @@ func TestConcurrentTransactions(t *testing.T) {
 	planted := errors.New("planted")
 	for name, outcome := range map[string]error{"commit": nil, "rollback": planted} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+			dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 				second := make(chan error, 1)
 				err := d.InTx(idempotency.WithCall(t.Context(), call), func(ctx context.Context, tx *db.Tx) error {
 					if err := idempotency.Record(ctx, tx, object); err != nil {

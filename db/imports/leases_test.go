@@ -18,8 +18,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 // TestDue checks that Due returns each kind of job for which Lease finds one, and no other kind.
 func TestDue(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := imports.New(d)
 		now := dbtest.Noon
 		check := func(when string, want ...bool) {
@@ -77,8 +76,7 @@ VALUES (?, 'umami', ?, ?, ?, '{}', '[]', 0, ?, 0, 0)`, site.ID, state, now, now.
 // TestTurnsByTime checks that the account is next whose jobs ran for the shortest time within a
 // day, and that a lease, a renewal and the end record how long a job ran.
 func TestTurnsByTime(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := imports.New(d)
 		now := dbtest.Noon
 		at := func(ago time.Duration) model.Instant { return now.Add(-ago) }

@@ -124,9 +124,7 @@ func TestClaimsAtCellAddress(t *testing.T) {
 		if found := update(t, store, both, nil); len(found.Claimed) != 2 || len(found.Usage) != 1 {
 			t.Errorf("found %+v; want both claims and the usage", found)
 		}
-		if n := r.connections.Load(); n != 0 {
-			t.Errorf("%d connections to the address of the cell for a batch with the default cell, want 0", n)
-		}
+		testkit.Equal(t, r.connections.Load(), 0, "connections to the address of the cell for a batch with the default cell")
 
 		own := ingest.ClaimKeys{Usage: both.Usage, Consumed: append(both.Consumed, consumed(account, at, 2))}
 		if found := update(t, store, own, nil); len(found.Claimed) != 1 || !found.Claimed[own.Consumed[1]] || len(found.Usage) != 1 {
@@ -135,9 +133,7 @@ func TestClaimsAtCellAddress(t *testing.T) {
 		if found := update(t, store, both, nil); len(found.Claimed) != 0 {
 			t.Errorf("%v can be claimed again", found.Claimed)
 		}
-		if n := r.connections.Load(); n != 1 {
-			t.Errorf("%d connections to the address of the cell, want 1", n)
-		}
+		testkit.Equal(t, r.connections.Load(), 1, "connections to the address of the cell")
 	}
 }
 

@@ -54,8 +54,7 @@ func addAccounts(t *testing.T, d *db.DB) {
 }
 
 func TestCaptchaStoreClaims(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
 		store := claimStore(t, d)
 
@@ -63,23 +62,18 @@ func TestCaptchaStoreClaims(t *testing.T) {
 		found := update(t, store, ingest.ClaimKeys{Consumed: keys}, func(*ingest.ClaimState) *ingest.ClaimChanges {
 			return &ingest.ClaimChanges{Release: keys[1:2]}
 		})
-		if len(found.Claimed) != 4 {
-			t.Errorf("claimed %v, want all", found.Claimed)
-		}
+		testkit.Equal(t, len(found.Claimed), 4, "claimed %v", found.Claimed)
 
 		found = update(t, store, ingest.ClaimKeys{Consumed: append(keys, consumed(2, 1, 1))}, nil)
 		if len(found.Claimed) != 2 || !found.Claimed[keys[1]] || !found.Claimed[consumed(2, 1, 1)] {
 			t.Errorf("claimed %v, want the released and the new one", found.Claimed)
 		}
-		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != 5 {
-			t.Errorf("%d rows, %v; want 5", n, err)
-		}
+		dbtest.HasRows(t, d, "captcha_spent", 5, "rows")
 	})
 }
 
 func TestCaptchaStoreUsage(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account := world.New(t, d).Account("a")
 		testkit.NoError(t, accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K))
 
@@ -117,17 +111,14 @@ func TestCaptchaStoreUsage(t *testing.T) {
 		if _, err := accounts.New(d).CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("usage of a deleted account: %v", err)
 		}
-		if n, err := dbtest.Count(d, "quota_notices"); err != nil || n != 1 {
-			t.Errorf("%d notices, %v; want 1", n, err)
-		}
+		dbtest.HasRows(t, d, "quota_notices", 1, "notices")
 	})
 }
 
 // TestFailedTransactionChangesNothing checks that a transaction that fails in the middle leaves no
 // claim behind, and that the store still works.
 func TestFailedTransactionChangesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account := world.New(t, d).Account("a")
 		store := claimStore(t, d)
 
@@ -152,8 +143,7 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 // TestConcurrentClaimStores checks that writers that claim the same keys in any mixture return each
 // key once, and never deadlock.
 func TestConcurrentClaimStores(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		accountList := []model.AccountID{world.New(t, d).Account("a"), world.New(t, d).Account("b"),
 			world.New(t, d).Account("c")}
@@ -235,8 +225,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 }
 
 func TestDeleteConsumed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
 		store := claimStore(t, d)
 

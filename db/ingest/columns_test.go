@@ -13,8 +13,7 @@ import (
 // TestColumnsMatchTheTables checks that the descriptions name exactly the columns that the
 // migrations create.
 func TestColumnsMatchTheTables(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		stored, err := dbtest.Tables(d)
 		testkit.NoError(t, err)
 

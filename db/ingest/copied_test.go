@@ -72,8 +72,7 @@ var november = model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 
 // TestLargeBatches checks that large batches store the same rows as small ones.
 func TestLargeBatches(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		update := copiedStore(t, d, site)
 
@@ -86,9 +85,7 @@ func TestLargeBatches(t *testing.T) {
 				v, p := &changes.NewVisits[i], &changes.Pageviews[i]
 				want := storedPageview{At: int64(p.At), ID: p.ID, Visitor: v.Visitor, N: 1, WidthRange: -1, Manual: p.Manual, Path: p.Path,
 					Language: "de", Attribution: model.PackAttribution(v.Referrer, &v.Campaign), Pageviews: 1}
-				if got != want {
-					t.Fatalf("batch of %d: stored %+v, want %+v", size, got, want)
-				}
+				testkit.Require(t, got, want, "batch of %d: stored", size)
 			}
 
 			testkit.NoError(t, dbtest.Exec(d, "DELETE FROM visits"))
@@ -117,9 +114,7 @@ func TestLargeBatchesAreCopied(t *testing.T) {
 		if isCitus, err := d.IsCitus(t.Context()); err != nil || isCitus {
 			want = 0
 		}
-		if n, err := dbtest.Count(d, "pageviews"); err != nil || n != want {
-			t.Errorf("after a batch of %d: %d page views came by COPY, %v; want %d", test.size, n, err, want)
-		}
+		dbtest.HasRows(t, d, "pageviews", want, "after a batch of %d: page views came by COPY", test.size)
 	}
 }
 

@@ -16,8 +16,7 @@ import (
 // TestUnknownEventsAreBounded: a site has 100 names for a day, known names count on, and another
 // site or day has its own.
 func TestUnknownEventsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		add := func(siteID model.SiteID, day model.Day, from, n int) {
 			t.Helper()
@@ -66,8 +65,7 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 // TestCaptchaCountsOfASitekey checks that counts add up by sitekey, day and name, and that a
 // deleted sitekey gets no counts.
 func TestCaptchaCountsOfASitekey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := world.New(t, d)
 		account := w.Account("a")
 		key := w.Sitekey(account)

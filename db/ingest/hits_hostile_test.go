@@ -172,8 +172,7 @@ func TestHostileVisitor(t *testing.T) {
 // TestExhaustedSite checks that the visit of an exhausted site's visitor is read only for a manual
 // page view, which may be a duplicate.
 func TestExhaustedSite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
 
 		// In the first run the site is found exhausted, in the second it is known to be.
@@ -195,8 +194,7 @@ func TestExhaustedSite(t *testing.T) {
 // TestExhaustedSiteOpensAgain checks that a batch also reads the visits of a site that was
 // exhausted in the previous batch and no longer is.
 func TestExhaustedSiteOpensAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
 
 		h.hit()

@@ -33,8 +33,7 @@ func count(t *testing.T, hits *ingest.HitStore, site *model.Site, n int64) {
 // TestConcurrentHitStores checks that two writers that read and write one site's count lose no
 // update.
 func TestConcurrentHitStores(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		a, b := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		keys := ingest.HitKeys{Usage: []model.UsageKey{keyOf(a), keyOf(b)}}
 		done := make(chan error)
@@ -65,9 +64,7 @@ func TestConcurrentHitStores(t *testing.T) {
 		}
 
 		for _, site := range []*model.Site{a, b} {
-			if n := used(t, d, site); n != 100 {
-				t.Errorf("%s counts %d, want 100", site.Domain, n)
-			}
+			testkit.Equal(t, used(t, d, site), 100, "%s counts", site.Domain)
 		}
 	})
 }
@@ -75,8 +72,7 @@ func TestConcurrentHitStores(t *testing.T) {
 // TestHitStoreRepeatsAfterCollision checks that decide runs again after an id collision, and that
 // nothing of the first run stays.
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, hits := siteWithStore(t, d)
 
 		visit := func(n int16) []model.Visit { return []model.Visit{{SiteID: site.ID, N: n, Channel: "direct"}} }
@@ -99,16 +95,13 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 		if n := used(t, d, site); runs != 3 || n != 2 {
 			t.Errorf("%d runs, count %d; want 3 and 2", runs, n)
 		}
-		if n, err := dbtest.Count(d, "visits"); err != nil || n != 2 {
-			t.Errorf("%d visits, %v; want 2", n, err)
-		}
+		dbtest.HasRows(t, d, "visits", 2, "visits")
 	})
 }
 
 // TestHitStoreAllOrNothing checks that nothing of a batch is stored when one row is refused.
 func TestHitStoreAllOrNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, hits := siteWithStore(t, d)
 
 		count(t, hits, site, 1)
@@ -139,9 +132,7 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 
 // TestHitStoreReconnects checks a connection that the server ends between batches and within one.
 func TestHitStoreReconnects(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		site, hits := siteWithStore(t, d)
 
 		cut := func() {
@@ -167,17 +158,14 @@ func TestHitStoreReconnects(t *testing.T) {
 
 		count(t, hits, site, 1)
 
-		if n := used(t, d, site); n != 3 {
-			t.Errorf("count %d, want 3", n)
-		}
+		testkit.Equal(t, used(t, d, site), 3, "count")
 	})
 }
 
 // TestHitStoreIsBounded checks that Update ends with its context while another writer holds the
 // site's lock.
 func TestHitStoreIsBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		holder, waiter := hitStore(t, d), hitStore(t, d)
 
@@ -217,8 +205,7 @@ func TestHitStoreIsBounded(t *testing.T) {
 // TestVisitsAreReadBack checks that a batch reads visits as an earlier batch wrote or continued
 // them, and only the visits of its days.
 func TestVisitsAreReadBack(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, store := siteWithStore(t, d)
 
 		at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
@@ -258,12 +245,8 @@ func TestVisitsAreReadBack(t *testing.T) {
 
 		want := map[model.VisitorKey][]model.Visit{key(&full): {full}, key(&empty): {empty}}
 		state := update(&ingest.HitChanges{})
-		if got := state.Visits; !reflect.DeepEqual(got, want) {
-			t.Errorf("visits %+v, want %+v", got, want)
-		}
-		if got := state.Transactions[keys.Transactions[0]]; got != model.EventPurchase {
-			t.Errorf("the transaction is a %q", got)
-		}
+		testkit.DeepEqual(t, state.Visits, want, "visits")
+		testkit.Equal(t, state.Transactions[keys.Transactions[0]], model.EventPurchase, "the transaction is a")
 
 		// The values of the visit's start stay, the rest changes.
 		full.LastPageviewAt, full.Pageviews, full.Recent, full.Awaited, full.Viewed, full.UserID = at+
@@ -273,17 +256,14 @@ func TestVisitsAreReadBack(t *testing.T) {
 		update(&ingest.HitChanges{Continued: []model.Visit{again}})
 
 		want[key(&full)] = []model.Visit{full}
-		if got := update(&ingest.HitChanges{}).Visits; !reflect.DeepEqual(got, want) {
-			t.Errorf("visits %+v, want %+v", got, want)
-		}
+		testkit.DeepEqual(t, update(&ingest.HitChanges{}).Visits, want, "visits")
 	})
 }
 
 // TestEngagementIsAdded checks that reports on one page view id and day add up within their bounds
 // in one row, and that a batch reads which rows exist and how many were added.
 func TestEngagementIsAdded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, store := siteWithStore(t, d)
 
 		day := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)).Day()

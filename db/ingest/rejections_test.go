@@ -16,8 +16,7 @@ import (
 )
 
 func TestRejections(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		key := func(day model.Day, endpoint, code string) ingest.RejectionKey {
 			return ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
@@ -63,8 +62,7 @@ func TestRejections(t *testing.T) {
 // TestRejectionsAllOrNone checks that counts in several statements are added together or not at
 // all.
 func TestRejectionsAllOrNone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		counts := make(map[ingest.RejectionKey]int64)
 		for day := range model.Day(2_500) {
@@ -77,14 +75,10 @@ func TestRejectionsAllOrNone(t *testing.T) {
 		if err := ingest.New(d).AddRejections(t.Context(), counts); !db.IsUnique(err) {
 			t.Errorf("error %v, want a unique violation", err)
 		}
-		if n, err := dbtest.Count(d, "rejections"); err != nil || n != 0 {
-			t.Errorf("%d rows, %v; want 0", n, err)
-		}
+		dbtest.HasRows(t, d, "rejections", 0, "rows")
 		testkit.NoError(t, dbtest.Exec(d, "DROP INDEX fault"))
 		testkit.NoError(t, ingest.New(d).AddRejections(t.Context(), counts))
-		if n, err := dbtest.Count(d, "rejections"); err != nil || n != len(counts) {
-			t.Errorf("%d rows, %v; want %d", n, err, len(counts))
-		}
+		dbtest.HasRows(t, d, "rejections", len(counts), "rows")
 	})
 }
 
@@ -147,9 +141,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 				}
 			}
 
-			if row.Count != want {
-				t.Fatalf("%v; want %d", row, want)
-			}
+			testkit.Require(t, row.Count, want, "%v", row)
 		}
 	})
 }

@@ -39,8 +39,7 @@ func daySalt(t *testing.T, d *db.DB, day model.Day) []byte {
 // TestDaySaltIsTheSameEverywhere checks that concurrent processes all get the salt of the first
 // one.
 func TestDaySaltIsTheSameEverywhere(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		var wg sync.WaitGroup
 		salts, errs := make([][]byte, 8), make([]error, 8)
 		for i := range salts {

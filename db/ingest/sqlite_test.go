@@ -38,9 +38,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 		key := model.ConsumedKey{AccountID: 1, IssuedAt: day.Start(), ID: [16]byte{1}}
 		if err := claims.Update(t.Context(), ingest.ClaimKeys{Consumed: []model.ConsumedKey{key}},
 			func(s *ingest.ClaimState) *ingest.ClaimChanges {
-				if s.Claimed[key] != want {
-					t.Errorf("claimed %v, want %v", s.Claimed, want)
-				}
+				testkit.Equal(t, s.Claimed[key], want, "claimed %v", s.Claimed)
 				return &ingest.ClaimChanges{}
 			}); err != nil {
 			t.Fatal(err)

@@ -74,9 +74,7 @@ func TestRotationOfDerivedKeys(t *testing.T) {
 				key, err := keys.New(d).VisitorKey(t.Context(), day+model.Day(i))
 
 				if name == "" {
-					if !errors.Is(err, keys.ErrOtherKey) {
-						t.Errorf("%s, day %d: %x, %v; want ErrOtherKey", what, i, key, err)
-					}
+					testkit.ErrorIs(t, err, keys.ErrOtherKey, "%s, day %d: %x", what, i, key)
 
 					continue
 				}
@@ -184,9 +182,7 @@ func TestRotationReseals(t *testing.T) {
 			}
 		}
 
-		if n, err := dbtest.Count(b, "signin_failures"); err != nil || n != 0 {
-			t.Errorf("%d sign-in throttles are left, %v", n, err)
-		}
+		dbtest.HasRows(t, b, "signin_failures", 0, "sign-in throttles are left")
 
 		// A process that was not restarted must not encrypt with the replaced key.
 		secret := "a secret that comes too early"

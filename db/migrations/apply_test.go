@@ -17,8 +17,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 func TestMigrateTwiceChangesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		testkit.NoError(t, migrations.Apply(t.Context(), d))
 		schema, err := migrations.ReadSchema(t.Context(), d)
 		if err != nil || len(schema.Pending) != 0 || len(schema.Unknown) != 0 || schema.TooNew() {
@@ -93,9 +92,7 @@ func TestMigrateRefusesAnEarlierBuild(t *testing.T) {
 			}
 
 			for table, want := range map[string]int{"schema_migrations": 1, "settings": 0, "visits": 1} {
-				if n, err := dbtest.Count(d, table); err != nil || n != want {
-					t.Errorf("%d rows of %s, %v; want %d", n, table, err, want)
-				}
+				dbtest.HasRows(t, d, table, want, "rows of %s", table)
 			}
 			if after, err := migrations.Objects(t.Context(), d); err != nil || !slices.Equal(after, before) {
 				t.Errorf("%q became %q, %v", before, after, err)

@@ -20,8 +20,7 @@ var updateObjects = flag.Bool("update", false, "rewrite the lists of tables in d
 // TestObjects compares the list of tables and keys that a complete database has with what the
 // migrations create.
 func TestObjects(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		names, err := migrations.Objects(t.Context(), d)
 		testkit.NoError(t, err)
 
@@ -49,8 +48,7 @@ func TestRestoredInPart(t *testing.T) {
 		"a table of the operator": {"CREATE TABLE notes (id integer)", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+			dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 				if test.statement != "" {
 					if _, err := d.Write.ExecContext(t.Context(), test.statement); err != nil {
 						t.Fatal(err)

@@ -66,9 +66,7 @@ func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
 	}
 
 	testkit.NoError(t, reader.Rollback())
-	if err := <-migrated; err != nil {
-		t.Errorf("after the read: %v", err)
-	}
+	testkit.Succeeds(t, <-migrated, "after the read")
 }
 
 // waitForLock waits until a session of the database waits for a lock of a table.

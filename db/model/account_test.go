@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestSignupPolicyNames(t *testing.T) {
@@ -24,9 +25,7 @@ func TestSignupPolicyNames(t *testing.T) {
 	}
 
 	var zero model.SignupPolicy
-	if zero != model.SignupsClosed {
-		t.Errorf("the zero policy is %s", zero)
-	}
+	testkit.Equal(t, zero, model.SignupsClosed, "the zero policy")
 }
 
 // TestMay also checks that an unknown permission is refused, by session and by token.
@@ -91,9 +90,7 @@ func TestMailName(t *testing.T) {
 		strings.Repeat("x", 100) + ".com": `"` + strings.Repeat("x", 59) + `…"`,
 		"bad \xff text":                   "\"bad \ufffd text\"",
 	} {
-		if got := model.MailName(name); got != want {
-			t.Errorf("%q is shown as %s, want %s", name, got, want)
-		}
+		testkit.Equal(t, model.MailName(name), want, "%q is shown as", name)
 	}
 }
 
@@ -106,9 +103,7 @@ func TestGuestOfATransferredSite(t *testing.T) {
 		site    model.SiteID
 		want    bool
 	}{{1, 7, true}, {1, 8, false}, {2, 7, false}} {
-		if got := u.IsGuestOf(test.account, test.site); got != test.want {
-			t.Errorf("a guest of site %d of account %d: %t", test.site, test.account, got)
-		}
+		testkit.Equal(t, u.IsGuestOf(test.account, test.site), test.want, "a guest of site %d of account %d", test.site, test.account)
 	}
 	if !u.IsGuestOfAny(7) || u.IsGuestOfAny(8) {
 		t.Error("the guest's sites are others")

@@ -42,9 +42,7 @@ func TestQuietHours(t *testing.T) {
 	} {
 		at, err := time.Parse(time.RFC3339, test.at)
 		testkit.NoError(t, err)
-		if got := test.quiet.Until(model.At(at)).Time().Format(time.RFC3339); got != test.want {
-			t.Errorf("%s: due at %s, want %s", name, got, test.want)
-		}
+		testkit.Equal(t, test.quiet.Until(model.At(at)).Time().Format(time.RFC3339), test.want, "%s: due at", name)
 	}
 }
 
@@ -110,8 +108,6 @@ func TestAlertAddressHint(t *testing.T) {
 		"https://example.org/?key=0123456789ab": "example.org/…89ab",
 		"http://example.org/0123456789012345":   "",
 	} {
-		if got := model.AlertAddressHint(address); got != want {
-			t.Errorf("%s: %q, want %q", address, got, want)
-		}
+		testkit.Equal(t, model.AlertAddressHint(address), want, "%s", address)
 	}
 }

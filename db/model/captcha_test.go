@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCaptchaPlans checks the contract's list of plans (captcha contract, section 8).
@@ -54,9 +55,7 @@ func TestStanding(t *testing.T) {
 		{"unlimited", model.CaptchaUsage{Quota: model.Unlimited, Used: 1 << 50}, model.WithinQuota},
 		{"unlimited, over a quota before", model.CaptchaUsage{Quota: model.Unlimited, Used: 200, ReserveFrom: 1, OverQuota: 100}, model.WithinQuota},
 	} {
-		if got := test.usage.Standing(at); got != test.want {
-			t.Errorf("%s: standing %d, want %d", test.name, got, test.want)
-		}
+		testkit.Equal(t, test.usage.Standing(at), test.want, "%s: standing", test.name)
 	}
 }
 
@@ -149,9 +148,7 @@ func TestSitekey(t *testing.T) {
 		key: true, model.TestSitekey: true, "": false, key + "x": false, key[:28]: false, strings.ToUpper(key): false,
 		key[:28] + "-": false, "svcs_" + key[5:]: false, strings.Repeat("x", 29): false,
 	} {
-		if got := model.IsSitekey(s); got != want {
-			t.Errorf("IsSitekey(%q) is %v", s, got)
-		}
+		testkit.Equal(t, model.IsSitekey(s), want, "IsSitekey(%q)", s)
 	}
 
 	if !model.IsSecret(model.CaptchaSecretPrefix, model.TestSitekeySecret) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestClientPacks checks the stored form of every value, and that it has no version and no other
@@ -17,21 +18,15 @@ func TestClientPacks(t *testing.T) {
 		"-----shop.example":     {Host: "shop.example"},
 		"LIsipwww.shop.example": {Country: "LI", Browser: model.Safari, System: model.IOS, Device: model.Phone, Host: "www.shop.example"},
 	} {
-		if got := want.Pack(); got != packed {
-			t.Errorf("%+v is stored as %q, want %q", want, got, packed)
-		}
-		if got := model.UnpackClient(packed); got != want {
-			t.Errorf("%q is %+v, want %+v", packed, got, want)
-		}
+		testkit.Equal(t, want.Pack(), packed, "%+v is stored as", want)
+		testkit.Equal(t, model.UnpackClient(packed), want, "%q", packed)
 	}
 
 	for _, browser := range model.Browsers {
 		for _, system := range model.Systems {
 			for _, device := range model.Devices {
 				c := model.Client{Browser: browser, System: system, Device: device}
-				if got := model.UnpackClient(c.Pack()); got != c {
-					t.Errorf("%+v becomes %+v", c, got)
-				}
+				testkit.Equal(t, model.UnpackClient(c.Pack()), c, "%+v becomes", c)
 			}
 		}
 	}
@@ -40,13 +35,9 @@ func TestClientPacks(t *testing.T) {
 // TestClientRefusesOtherValues checks that a value that is on no list is neither stored nor read.
 func TestClientRefusesOtherValues(t *testing.T) {
 	foreign := model.Client{Country: "Germany", Browser: "Netscape 4", System: "Windows 11", Device: "fridge"}
-	if got := foreign.Pack(); got != "-----" {
-		t.Errorf("stored as %q", got)
-	}
+	testkit.Equal(t, foreign.Pack(), "-----", "stored as")
 	for _, packed := range []string{"D", "QQcw", "QQ?\xff\x00", "de---"} {
-		if got := model.UnpackClient(packed); got != (model.Client{}) {
-			t.Errorf("%q is %+v", packed, got)
-		}
+		testkit.Equal(t, model.UnpackClient(packed), (model.Client{}), "%q", packed)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestParseNewSiteDomain(t *testing.T) {
@@ -29,9 +30,7 @@ func TestDisplayDomain(t *testing.T) {
 		"xn--pple-43d.com": "xn--pple-43d.com", // begins with a Cyrillic letter
 		"xn--a.example":    "xn--a.example",
 	} {
-		if got := model.DisplayDomain(domain); got != want {
-			t.Errorf("DisplayDomain(%q) = %q, want %q", domain, got, want)
-		}
+		testkit.Equal(t, model.DisplayDomain(domain), want, "DisplayDomain(%q)", domain)
 	}
 }
 
@@ -117,9 +116,7 @@ func TestSitekeyDomains(t *testing.T) {
 		{"127.0.0.1", []string{"127.0.0.1"}, false}, // even if it is listed
 		{"www.example.com", []string{"example.com"}, true},
 	} {
-		if got := model.HostServed(test.host, test.domains); got != test.want {
-			t.Errorf("HostServed(%q, %q) = %v", test.host, test.domains, got)
-		}
+		testkit.Equal(t, model.HostServed(test.host, test.domains), test.want, "HostServed(%q, %q)", test.host, test.domains)
 	}
 
 	if model.HostBelongs("localhost", []string{"localhost"}) {

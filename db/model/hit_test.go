@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPackRecent checks that recent views are read back as they were packed, whatever their times,
@@ -101,9 +103,7 @@ func TestIsEventName(t *testing.T) {
 		{"a newline at the end", "signup\n", false},
 		{"bytes that are no text", "\xff", false},
 	} {
-		if got := IsEventName(test.name); got != test.want {
-			t.Errorf("%s: IsEventName(%q) = %v, want %v", test.rule, test.name, got, test.want)
-		}
+		testkit.Equal(t, IsEventName(test.name), test.want, "%s: IsEventName(%q)", test.rule, test.name)
 	}
 }
 
@@ -127,7 +127,5 @@ func TestRejectionAdvice(t *testing.T) {
 		}
 	}
 
-	if len(seen) != len(rejectionAdvice)+1 {
-		t.Errorf("%d codes are tested, %d have advice", len(seen)-1, len(rejectionAdvice))
-	}
+	testkit.Equal(t, len(seen), len(rejectionAdvice)+1, "%d codes are tested, %d have advice", len(seen)-1, len(rejectionAdvice))
 }

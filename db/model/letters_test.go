@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestOwnLetters checks which escapes and labels are decoded: letters that a reader can see, in
@@ -25,9 +26,7 @@ func TestOwnLetters(t *testing.T) {
 		"plain":                        "plain",
 		"":                             "",
 	} {
-		if got := model.OwnLetters(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, model.OwnLetters(text), want, "%q", text)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestParseMoney(t *testing.T) {
@@ -70,9 +71,7 @@ func TestMoneyString(t *testing.T) {
 		{0, "0"}, {1, "0.000001"}, {-1, "-0.000001"}, {-12_500_000, "-12.5"}, {100_000_000, "100"}, {19_990_000, "19.99"},
 		{math.MaxInt64, "9223372036854.775807"}, {math.MinInt64, "-9223372036854.775808"},
 	} {
-		if got := test.m.String(); got != test.want {
-			t.Errorf("%d is written %s, want %s", int64(test.m), got, test.want)
-		}
+		testkit.Equal(t, test.m.String(), test.want, "%d is written", int64(test.m))
 		if b, err := json.Marshal(test.m); err != nil || string(b) != test.want {
 			t.Errorf("%d as JSON: %s, %v; want %s", int64(test.m), b, err, test.want)
 		}

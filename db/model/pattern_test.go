@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // expressionMatcher is PatternMatcher as a regular expression, as it was before.
@@ -87,9 +88,7 @@ func TestAllShortPatterns(t *testing.T) {
 		for _, pattern := range words(size.alphabet+"*", size.pattern) {
 			match := model.PatternMatcher(pattern)
 			for _, text := range texts {
-				if got := match(text); got != tableMatch(pattern, text) {
-					t.Fatalf("%q matches %q: %t", pattern, text, got)
-				}
+				testkit.Require(t, match(text), tableMatch(pattern, text), "%q matches %q", pattern, text)
 			}
 		}
 	}
@@ -226,9 +225,7 @@ func TestMatchersAllocateNothing(t *testing.T) {
 		"contains": contains(strings.Repeat("ä", model.MaxReportSearch-1)),
 	} {
 		for _, text := range []string{"/blog/1", strings.Repeat("Ä", 2_048), strings.Repeat("a", 2_048)} {
-			if n := testing.AllocsPerRun(10, func() { match(text) }); n != 0 {
-				t.Errorf("%s: %v allocations for %.20s", name, n, text)
-			}
+			testkit.Equal(t, testing.AllocsPerRun(10, func() { match(text) }), 0, "%s: allocations for %.20s", name, text)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // many returns n copies of a text.
@@ -104,15 +105,11 @@ func TestFilterMatchers(t *testing.T) {
 		{"MATCHES_NOT", []string{"*.pdf"}, "a.pdf", true},
 	} {
 		f := model.ReportFilter{Dimension: "PAGE", Operator: test.operator, Values: test.values}
-		if got := f.Matcher()(test.value); got != test.want {
-			t.Errorf("%s %q of %q is %t", test.operator, test.values, test.value, got)
-		}
+		testkit.Equal(t, f.Matcher()(test.value), test.want, "%s %q of %q", test.operator, test.values, test.value)
 	}
 
 	for _, o := range model.ReportOperators {
-		if o.IsNegative() != strings.HasSuffix(string(o), "_NOT") {
-			t.Errorf("%s is negative: %t", o, o.IsNegative())
-		}
+		testkit.Equal(t, o.IsNegative(), strings.HasSuffix(string(o), "_NOT"), "%s is negative", o)
 	}
 	if model.PatternMatcher()("") {
 		t.Error("no pattern matches the empty text")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestImportDimensions checks which dimensions an import has: visits have all, and daily sums with
@@ -23,8 +24,6 @@ func TestImportDimensions(t *testing.T) {
 		{&bare, model.DimensionSourceGroup, false}, {&bare, model.DimensionChannel, true},
 		{&visits, model.DimensionBrowser, true}, {&visits, model.DimensionSourceGroup, true},
 	} {
-		if got := test.of.HasDimension(test.by); got != test.want {
-			t.Errorf("%v of %v: %v", test.by, test.of.Dimensions, got)
-		}
+		testkit.Equal(t, test.of.HasDimension(test.by), test.want, "%v of %v", test.by, test.of.Dimensions)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -26,9 +27,7 @@ func TestNewSecret(t *testing.T) {
 		if len(s) != len("svcs_")+36 || !model.IsSecret("svcs_", s) {
 			t.Fatalf("IsSecret(%q) = false, or its length %d is wrong", s, len(s))
 		}
-		if hint := model.SecretHint(s); hint != s[len(s)-4:] {
-			t.Fatalf("SecretHint(%q) = %q", s, hint)
-		}
+		testkit.Require(t, model.SecretHint(s), s[len(s)-4:], "SecretHint(%q)", s)
 
 		for _, c := range s[len("svcs_") : len("svcs_")+30] {
 			counts[c]++
@@ -43,9 +42,7 @@ func TestNewSecret(t *testing.T) {
 		}
 	}
 
-	if len(counts) != len(alphabet) {
-		t.Errorf("%d different characters, want %d", len(counts), len(alphabet))
-	}
+	testkit.Equal(t, len(counts), len(alphabet), "different characters")
 }
 
 // TestSecretVector pins the form of secrets: clients store them.
@@ -109,9 +106,7 @@ func TestSecretForm(t *testing.T) {
 	if model.IsSecret("", s) || model.IsSecret("capt_", s) {
 		t.Errorf("%q passes under another prefix", s)
 	}
-	if hint := model.SecretHint("short"); hint != "" {
-		t.Errorf("SecretHint(short) = %q, want nothing", hint)
-	}
+	testkit.Equal(t, model.SecretHint("short"), "", "SecretHint(short)")
 }
 
 func TestParseScopes(t *testing.T) {
@@ -143,9 +138,7 @@ func TestDerivedKeys(t *testing.T) {
 		"visitor id":                 "1eaf675b9eb2c54e2f9b1d9739ab313902d16244db741b316b8299f0fd9fedd1",
 		"webhook secrets":            "a718c3d495b36c1e879765c38621afc13e6b3580e72653358c746ae89935aa0f",
 	} {
-		if got := hex.EncodeToString(key.Derive(use)); got != want {
-			t.Errorf("%q: key %s, want %s", use, got, want)
-		}
+		testkit.Equal(t, hex.EncodeToString(key.Derive(use)), want, "%q: key", use)
 	}
 
 	if got, want := key.Fingerprint(), "e0a70a66a1509533131bd25b1e7c2efd"; got != want {

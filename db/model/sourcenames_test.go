@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestNameOfSource checks the names of hosts and of names that campaigns use.
@@ -65,9 +67,7 @@ func TestNameOfSource(t *testing.T) {
 		strings.Repeat("a.", 200):     strings.Repeat("a.", 200),
 		strings.Repeat("google ", 50): strings.Repeat("google ", 50),
 	} {
-		if got := NameOfSource(source); got != want {
-			t.Errorf("%q has the name %q, want %q", source, got, want)
-		}
+		testkit.Equal(t, NameOfSource(source), want, "%q has the name", source)
 	}
 }
 
@@ -98,9 +98,7 @@ func TestSourceNames(t *testing.T) {
 				}
 				names[source] = name
 
-				if NameOfSource(source) != name {
-					t.Errorf("%q is named %s, want %s", source, NameOfSource(source), name)
-				}
+				testkit.Equal(t, NameOfSource(source), name, "%q is named", source)
 				suffix, icann := publicsuffix.PublicSuffix(source)
 				if strings.Contains(source, ".") && (!hostName.MatchString(source) || icann && suffix == source) {
 					t.Errorf("%q is not a host", source)
@@ -124,12 +122,8 @@ func FuzzNameOfSource(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		name := NameOfSource(source)
-		if again := NameOfSource(name); again != name {
-			t.Errorf("%q is named %q, and that %q", source, name, again)
-		}
-		if (name == "") != (source == "") {
-			t.Errorf("%q is named %q", source, name)
-		}
+		testkit.Equal(t, NameOfSource(name), name, "%q is named %q, and that", source, name)
+		testkit.Equal(t, (name == ""), (source == ""), "%q is named %q", source, name)
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var (
@@ -101,9 +103,7 @@ func TestGroupOfSource(t *testing.T) {
 		"com":                   GroupOther,
 		"notchatgpt.com":        GroupOther,
 	} {
-		if got := GroupOfSource(source); got != want {
-			t.Errorf("%q is of %q, want %q", source, got, want)
-		}
+		testkit.Equal(t, GroupOfSource(source), want, "%q is of", source)
 	}
 }
 

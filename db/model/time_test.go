@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestDayAndMonth(t *testing.T) {
@@ -30,9 +31,7 @@ func TestDayAndMonth(t *testing.T) {
 		}
 	}
 
-	if next := model.Month(202612).Next(); next != 202701 {
-		t.Errorf("the month after 202612 is %d, want 202701", next)
-	}
+	testkit.Equal(t, model.Month(202612).Next(), 202701, "the month after 202612")
 }
 
 func TestTimeIDGrowsWithTime(t *testing.T) {
@@ -63,8 +62,6 @@ func TestClean(t *testing.T) {
 		{"😀😀", 1, "😀"},
 		{"", 0, ""},
 	} {
-		if got := model.Clean(test.in, test.limit); got != test.want {
-			t.Errorf("Clean(%q, %d) = %q, want %q", test.in, test.limit, got, test.want)
-		}
+		testkit.Equal(t, model.Clean(test.in, test.limit), test.want, "Clean(%q, %d)", test.in, test.limit)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestParseExcludedPaths checks which lists of paths are stored, and the field and the code of
@@ -53,9 +54,7 @@ func TestParseExcludedPaths(t *testing.T) {
 			}
 			got = e.Field + ": " + e.Code
 		}
-		if got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
+		testkit.Equal(t, got, test.want, "%s", test.name)
 	}
 }
 
@@ -67,9 +66,7 @@ func TestExcludedPaths(t *testing.T) {
 		"/%C3%BCber/uns": true, "/über/uns": true, "/caf%C3%A9": true, "/café": true, "/a%20b": true, "/a b": true,
 		"/%E6%97%A5x%E6%9C%ACx": true, "/%c3%bcber/uns": true, "/caf%c3%a9": true, "/uber/uns": false, "/cafe": false, "/ab": false, "/": false,
 	} {
-		if got := isExcluded(path); got != want {
-			t.Errorf("%q: %t, want %t", path, got, want)
-		}
+		testkit.Equal(t, isExcluded(path), want, "%q", path)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // addresses are addresses of every family that outgoing calls must distinguish, with whether a
@@ -37,9 +38,7 @@ func TestMayCall(t *testing.T) {
 	for _, test := range addresses {
 		addr := netip.MustParseAddr(test.addr)
 		for _, port := range []uint16{443, 8443} {
-			if got := model.MayCall(netip.AddrPortFrom(addr, port), nil); got != test.may {
-				t.Errorf("MayCall(%s, %d) = %v, want %v", addr, port, got, test.may)
-			}
+			testkit.Equal(t, model.MayCall(netip.AddrPortFrom(addr, port), nil), test.may, "MayCall(%s, %d)", addr, port)
 		}
 
 		for _, port := range []uint16{0, 22, 80, 444, 6379} {
@@ -71,9 +70,7 @@ func TestMayCallAllowedNetworks(t *testing.T) {
 		"10.1.2.3:9000": true, "[::ffff:10.1.2.3]:9000": true, "10.2.0.1:443": false, "[fd00::1]:80": true, "[fd00:0:0:1::1]:443": false,
 		"8.8.8.8:443": true, "8.8.8.8:9000": false,
 	} {
-		if got := model.MayCall(netip.MustParseAddrPort(to), allowed); got != want {
-			t.Errorf("MayCall(%s) = %v, want %v", to, got, want)
-		}
+		testkit.Equal(t, model.MayCall(netip.MustParseAddrPort(to), allowed), want, "MayCall(%s)", to)
 	}
 }
 
@@ -135,9 +132,7 @@ func TestRetryDelays(t *testing.T) {
 		least, most := time.Duration(1<<62), time.Duration(0)
 		for id := range int64(1000) {
 			delay := model.RetryDelay(id<<12, attempts)
-			if again := model.RetryDelay(id<<12, attempts); again != delay {
-				t.Fatalf("RetryDelay(%d, %d) is %v, then %v", id<<12, attempts, delay, again)
-			}
+			testkit.Require(t, model.RetryDelay(id<<12, attempts), delay, "RetryDelay(%d, %d) is %v, then", id<<12, attempts, delay)
 
 			least, most = min(least, delay), max(most, delay)
 		}

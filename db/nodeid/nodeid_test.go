@@ -38,9 +38,7 @@ func TestNodeIDsAreStable(t *testing.T) {
 		ids.Of(nodeid.Erasure, 1):                   "erasure_-iytXsu1CbMLTJT5LZ94KA",
 		nodeIDs(t, otherNodeKey).Of(nodeid.Site, 1): "site_GW91g_-J55T2ZlM-eo7bxQ",
 	} {
-		if got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		testkit.Equal(t, got, want, "got")
 	}
 }
 
@@ -188,9 +186,7 @@ func TestFingerprint(t *testing.T) {
 			if len(hash) != 32 || !bytes.Equal(hash, n.Fingerprint(pair[0], pair[1])) {
 				t.Errorf("%s has %d bytes, or changes", call, len(hash))
 			}
-			if seen[string(hash)] != "" {
-				t.Errorf("%s has the hash of %s", call, seen[string(hash)])
-			}
+			testkit.Equal(t, seen[string(hash)], "", "%s has the hash of", call)
 			seen[string(hash)] = call
 		}
 	}

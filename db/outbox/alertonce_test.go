@@ -16,8 +16,7 @@ import (
 // TestQuotaAlerts checks that each notice of a quota is one alert, however often and concurrently
 // the notices are mailed, and none for a stopped site or an account without a channel for it.
 func TestQuotaAlerts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		wants := func(c *model.AlertChannel) { c.Events = []model.AlertEvent{model.AlertQuota} }
 		live, paused := world.New(t, d).Site("live.example", world.Webhook), world.New(t, d).Site("paused.example", world.Webhook)
 		deleted, unwanted := world.New(t, d).Site("deleted.example", world.Webhook), world.New(t, d).Site("unwanted.example", world.Webhook)
@@ -65,12 +64,8 @@ VALUES (?, ?, ?, 202611, ?, 1, 155)`, site.AccountID, siteID, product, percent))
 		} {
 			want.ID, want.AccountID, want.Event = alerts[i].ID, live.AccountID, model.AlertQuota
 			want.BeganAt, want.SeenAt, want.EndedAt = dbtest.Noon, dbtest.Noon, dbtest.Noon
-			if alerts[i] != want {
-				t.Errorf("the alert is %+v, want %+v", alerts[i], want)
-			}
+			testkit.Equal(t, alerts[i], want, "the alert")
 		}
-		if n, err := dbtest.Count(d, "alert_messages"); err != nil || n != 2 {
-			t.Errorf("%d messages, want 2, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "alert_messages", 2, "messages")
 	})
 }

@@ -74,8 +74,7 @@ func messagesOf(t *testing.T, d *db.DB, channelID int64) (texts []string) {
 
 // TestQueueAlert checks which channels get a message about an alert, and what quiet hours change.
 func TestQueueAlert(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		quiet := model.QuietHours{From: 11 * 60, To: 14 * 60, Zone: "UTC"}
@@ -107,12 +106,8 @@ func TestQueueAlert(t *testing.T) {
 			AccountID: site.AccountID, SiteID: site.ID, Event: model.AlertTrafficDrop, BeganAt: now, SeenAt: now,
 			Details: model.AlertFigures{Value: 3, Usual: 100, Percent: 3},
 		}
-		if due := queueAlert(t, d, alert, model.AlertBegun, now); due != 3 {
-			t.Errorf("%d messages are due at the beginning, want 3", due)
-		}
-		if due := queueAlert(t, d, alert, model.AlertEnded, now.Add(30*time.Minute)); due != 0 {
-			t.Errorf("%d messages are due at the end, want none: the first ones wait", due)
-		}
+		testkit.Equal(t, queueAlert(t, d, alert, model.AlertBegun, now), 3, "messages are due at the beginning")
+		testkit.Equal(t, queueAlert(t, d, alert, model.AlertEnded, now.Add(30*time.Minute)), 0, "messages are due at the end")
 
 		for name, c := range channels {
 			if got := messagesOf(t, d, ids[name]); fmt.Sprint(got) != fmt.Sprint(c.want) {
@@ -133,8 +128,7 @@ func TestQueueAlert(t *testing.T) {
 // TestOneOpenAlert checks that the database refuses a second open alert about the same, also of no
 // site.
 func TestOneOpenAlert(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		insert := func(change func(*model.Alert)) error {
 			alert := model.Alert{AccountID: site.AccountID, Event: model.AlertQuota, BeganAt: 1, SeenAt: 1}
@@ -150,9 +144,7 @@ func TestOneOpenAlert(t *testing.T) {
 			"of a subject":   func(a *model.Alert) { a.Subject = "80" },
 			"of other event": func(a *model.Alert) { a.Event = model.AlertNoHits },
 		} {
-			if err := insert(change); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			testkit.Succeeds(t, insert(change), "%s", name)
 		}
 		if err := insert(func(*model.Alert) {}); err == nil {
 			t.Error("a second open alert is stored")
@@ -162,8 +154,7 @@ func TestOneOpenAlert(t *testing.T) {
 
 // TestAlertsOfOperators checks that alerts of the installation reach operators' channels only.
 func TestAlertsOfOperators(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		user := func(email string, operator bool) (id model.UserID) {
 			u := model.User{Email: email, Operator: operator, Language: model.English, CreatedAt: 1}
@@ -184,9 +175,7 @@ func TestAlertsOfOperators(t *testing.T) {
 		operators := insertChannel(t, d, site, wants(member, op))
 		members := insertChannel(t, d, site, wants(op, member))
 		alert := &model.Alert{Event: model.AlertJobsFailed, Subject: "backup", BeganAt: 1, SeenAt: 1}
-		if due := queueAlert(t, d, alert, model.AlertBegun, dbtest.Noon); due != 1 {
-			t.Errorf("%d messages are due, want 1", due)
-		}
+		testkit.Equal(t, queueAlert(t, d, alert, model.AlertBegun, dbtest.Noon), 1, "messages are due")
 		if got := messagesOf(t, d, operators); len(got) != 1 {
 			t.Errorf("the operator got %v", got)
 		}
@@ -199,8 +188,7 @@ func TestAlertsOfOperators(t *testing.T) {
 // TestChannelMessagesAreBounded checks the limit of a channel's messages, which ends do not count
 // for.
 func TestChannelMessagesAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(c *model.AlertChannel) { c.Events = []model.AlertEvent{model.AlertNewSignIn} })
 		now := dbtest.Noon
@@ -227,24 +215,16 @@ func TestChannelMessagesAreBounded(t *testing.T) {
 		}
 
 		for range model.MaxChannelMessages {
-			if signIn(now) != 1 {
-				t.Fatal("a message within the limit is not queued")
-			}
+			testkit.Require(t, signIn(now), 1, "a message within the limit is not queued")
 		}
-		if signIn(now.Add(23*time.Hour)) != 0 {
-			t.Error("a message beyond the limit is queued")
-		}
-		if signIn(now.Add(24*time.Hour)) != 1 {
-			t.Error("no message is queued on the next day")
-		}
+		testkit.Equal(t, signIn(now.Add(23*time.Hour)), 0, "a message beyond the limit is queued")
+		testkit.Equal(t, signIn(now.Add(24*time.Hour)), 1, "no message is queued on the next day")
 		// Members see one dropped message an hour.
 		if got := len(messagesOf(t, d, channel)); got != len(others)+model.MaxChannelMessages+2 {
 			t.Errorf("the channel has %d messages", got)
 		}
 		for range 5 {
-			if signIn(now.Add(23*time.Hour+59*time.Minute)) != 0 {
-				t.Error("a message beyond the limit is queued")
-			}
+			testkit.Equal(t, signIn(now.Add(23*time.Hour+59*time.Minute)), 0, "a message beyond the limit is queued")
 		}
 		dropped := "SELECT count(*) FROM alert_messages m JOIN alert_attempts a ON a.message_id = m.id WHERE m.state = 'failed' AND a.error = 'rate_limited'"
 		if rows, err := dbtest.Rows[int](d, dropped); err != nil || rows[0] != 1 {
@@ -262,9 +242,7 @@ func TestChannelMessagesAreBounded(t *testing.T) {
 			alert := &model.Alert{AccountID: site.AccountID, Event: model.AlertTrafficDrop, Subject: subject, BeganAt: at, SeenAt: at}
 			queueAlert(t, d, alert, model.AlertBegun, at)
 			queueAlert(t, d, alert, model.AlertEnded, at.Add(time.Minute))
-			if got := len(messagesOf(t, d, channel)) - before; got != messages {
-				t.Errorf("%s: %d messages, want %d", subject, got, messages)
-			}
+			testkit.Equal(t, len(messagesOf(t, d, channel))-before, messages, "%s: messages", subject)
 		}
 	})
 }
@@ -289,8 +267,7 @@ func leaseOf(t *testing.T, d *db.DB, channel int64, now model.Instant) *outbox.L
 // TestEndFollowsBeginning checks the end of alerts with beginnings that were delivered, have failed
 // once or for good, or are being attempted.
 func TestEndFollowsBeginning(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ok, once, gone := outbox.AttemptResult{}, outbox.AttemptResult{Error: model.AttemptTimeout}, outbox.AttemptResult{Error: model.AttemptGone}
 		for i, test := range []struct {
 			name   string
@@ -332,8 +309,7 @@ func TestEndFollowsBeginning(t *testing.T) {
 // TestQuietRetries checks that retries, and messages that a suspension held, wait for the end of
 // quiet hours, and that manual attempts do not.
 func TestQuietRetries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("mail.example", world.Webhook)
 		quiet := model.QuietHours{From: 12*60 + 1, To: 14 * 60, Zone: "UTC"}
 		_, leased := begunAndLeased(t, d, site, func(c *model.AlertChannel) { c.Quiet = quiet })
@@ -381,8 +357,7 @@ func TestQuietRetries(t *testing.T) {
 // TestMailsAfterAFault checks that a message that cannot be read does not keep the others from
 // being mailed.
 func TestMailsAfterAFault(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		insertChannel(t, d, site, func(c *model.AlertChannel) { c.Kind = model.ChannelEmail })
 		for i := range 3 {
@@ -399,8 +374,7 @@ func TestMailsAfterAFault(t *testing.T) {
 // TestChannelIsLockedFirst checks that a finished attempt waits for a change of its channel without
 // a lock of the message. On SQLite a transaction excludes all others.
 func TestChannelIsLockedFirst(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		if !d.IsPostgres() {
 			return
 		}
@@ -441,8 +415,7 @@ func TestChannelIsLockedFirst(t *testing.T) {
 // TestBacklogOfMessages checks that the backlog counts messages to channels: due ones, those that
 // wait for the end of quiet hours, and none of a deleted site or a suspended account.
 func TestBacklogOfMessages(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, now := world.New(t, d).Site("shop.example", world.Webhook), dbtest.Noon
 		insertChannel(t, d, site, func(c *model.AlertChannel) { c.SiteID = site.ID })
 		insertChannel(t, d, site, func(c *model.AlertChannel) {

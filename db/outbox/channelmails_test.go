@@ -28,8 +28,7 @@ func addMail(t *testing.T, d *db.DB, accountID model.AccountID, address, kind, s
 // TestMailsOfAStoppedChannel checks that mails that are not sent yet are not sent after the channel
 // was stopped, and that their messages have failed.
 func TestMailsOfAStoppedChannel(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		email := func(c *model.AlertChannel) { c.Kind = model.ChannelEmail }
 		stopped, other := insertChannel(t, d, site, email), insertChannel(t, d, site, email)
@@ -68,8 +67,7 @@ func TestMailsOfAStoppedChannel(t *testing.T) {
 // TestDeleteMailsTo checks that the mails of channels stay when an address no longer belongs to the
 // account: their recipient need not be a member, and their number is counted.
 func TestDeleteMailsTo(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		const address = "person@example.org"
 		want := []int64{

@@ -57,8 +57,7 @@ func noFailedPlan(t testing.TB) func(siteID model.SiteID, err error) {
 // TestFailingPlan checks that each call skips a site that fails to be planned and reports it once,
 // while all days of other sites are planned. The next call tries it again.
 func TestFailingPlan(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		today := dbtest.Noon.Day()
 		siteList := make([]*model.Site, 5)
 		for i := range siteList {
@@ -94,9 +93,7 @@ func TestFailingPlan(t *testing.T) {
 			if failing[site.ID] {
 				want = 0
 			}
-			if got := len(exportsOf(t, d, site.ID)); got != want {
-				t.Errorf("%s: %d parts, want %d", site.Domain, got, want)
-			}
+			testkit.Equal(t, len(exportsOf(t, d, site.ID)), want, "%s: parts", site.Domain)
 		}
 
 		repair()
@@ -110,8 +107,7 @@ func TestFailingPlan(t *testing.T) {
 // TestPlanDailyExports checks that each day since the webhook was set has its parts once, with each
 // event in one of them, however many processes plan it. Missed days are sent late, up to the limit.
 func TestPlanDailyExports(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, silent := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("silent.example", world.Webhook)
 		today := dbtest.Noon.Day()
 
@@ -166,9 +162,7 @@ func TestPlanDailyExports(t *testing.T) {
 		}
 
 		want := "0: 1/2 5000, 0: 2/2 1, 1: 1/1 0, 2: 1/1 5000"
-		if strings.Join(got, ", ") != want {
-			t.Errorf("parts %v, want %s", got, want)
-		}
+		testkit.Equal(t, strings.Join(got, ", "), want, "parts %v", got)
 
 		for row, n := range rows {
 			if n != 1 {
@@ -176,9 +170,7 @@ func TestPlanDailyExports(t *testing.T) {
 			}
 		}
 
-		if len(rows) != 2*model.DailyPartRows+1 {
-			t.Errorf("%d rows in all", len(rows))
-		}
+		testkit.Equal(t, len(rows), 2*model.DailyPartRows+1, "rows in all")
 
 		// A late event is in no part, and does not change the parts.
 		testkit.NoError(t, dbtest.Exec(d,
@@ -189,9 +181,7 @@ func TestPlanDailyExports(t *testing.T) {
 		if err := outbox.New(d).DailyPartEvents(t.Context(), site.ID, &parts[1], func(*exports.Event) error { n++; return nil }); err != nil || n != 1 {
 			t.Errorf("%d rows in the second part, %v", n, err)
 		}
-		if len(exportsOf(t, d, silent.ID)) != 0 {
-			t.Error("a site without an address has exports")
-		}
+		testkit.Equal(t, len(exportsOf(t, d, silent.ID)), 0, "a site without an address has exports")
 
 		plan(today + 100)
 
@@ -204,8 +194,7 @@ func TestPlanDailyExports(t *testing.T) {
 // TestSetDailyExportWebhook checks that a changed URL continues with the same day, and that one
 // removed and set again starts with the current day.
 func TestSetDailyExportWebhook(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		day := time.Duration(24) * time.Hour
 		for _, step := range []struct {

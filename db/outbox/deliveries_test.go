@@ -45,8 +45,7 @@ func conversions(site *model.Site) model.Lane {
 
 // TestLeasesAreExact checks that exactly one of several concurrent workers leases an attempt.
 func TestLeasesAreExact(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		const n = 20
 		for range n {
@@ -83,9 +82,7 @@ func TestLeasesAreExact(t *testing.T) {
 
 		wg.Wait()
 
-		if len(counts) != n {
-			t.Errorf("%d deliveries leased, want %d", len(counts), n)
-		}
+		testkit.Equal(t, len(counts), n, "deliveries leased")
 
 		for id, times := range counts {
 			if times != 1 {
@@ -98,8 +95,7 @@ func TestLeasesAreExact(t *testing.T) {
 // TestDeadWorkers checks that a lease without a result expires and counts as an
 // attempt. After the fifth the delivery has failed, and the owner is mailed once a day.
 func TestDeadWorkers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		now := dbtest.Noon
 		for range 2 {
@@ -142,8 +138,7 @@ func TestDeadWorkers(t *testing.T) {
 // TestLateResults checks that a result that arrives after its lease was taken over counts only if
 // the delivery was made.
 func TestLateResults(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		for _, test := range []struct {
 			first, second string // classes; the first one's result comes last
@@ -190,8 +185,7 @@ func TestLateResults(t *testing.T) {
 // TestRedeliver checks that a manual redelivery is possible in every state except during an
 // attempt. Its failure changes neither the state nor the schedule, and mails no owner.
 func TestRedeliver(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		for _, test := range []struct {
 			state, class string
@@ -246,17 +240,14 @@ func TestRedeliver(t *testing.T) {
 			testkit.NoError(t, dbtest.Exec(d, "DELETE FROM delivery_attempts"))
 		}
 
-		if n, err := dbtest.Count(d, "mails"); n != 0 || err != nil {
-			t.Errorf("%d mails, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "mails", 0, "mails")
 	})
 }
 
 // TestDueLanes checks that each lane with a due delivery is found, page by page, whatever else is
 // pending.
 func TestDueLanes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner := world.New(t, d).User("owner@example.com")
 		for site := model.SiteID(1); site <= 6; site++ {
 			if got := world.New(t, d).Site(fmt.Sprintf("%d.example", site), world.Of(owner.AccountID)).ID; got != site {
@@ -292,9 +283,7 @@ func TestDueLanes(t *testing.T) {
 		}
 
 		want := "1 conversion, 1 daily_export, 2 conversion, 2 daily_export, 3 conversion, 3 daily_export, 4 conversion, 5 conversion"
-		if strings.Join(got, ", ") != want {
-			t.Errorf("due lanes %v, want %s", got, want)
-		}
+		testkit.Equal(t, strings.Join(got, ", "), want, "due lanes %v", got)
 
 		third, late := model.Lane{SiteID: 3, Kind: model.DeliveryConversion}, model.Lane{SiteID: 4, Kind: model.DeliveryDailyExport}
 		first := model.Lane{SiteID: 1, Kind: model.DeliveryDailyExport}
@@ -320,8 +309,7 @@ func TestDueLanes(t *testing.T) {
 // TestManyDueLanes checks that DueLanes finds the same lanes while more deliveries are due than it
 // reads in the order of time.
 func TestManyDueLanes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		want := "1 conversion, 2 daily_export, 3 conversion, 3 daily_export"
 		lanes := func() string {
 			t.Helper()
@@ -346,15 +334,11 @@ func TestManyDueLanes(t *testing.T) {
 		pending(t, d, 3, model.DeliveryConversion, dbtest.Noon)
 		pending(t, d, 3, model.DeliveryDailyExport, dbtest.Noon)
 		pending(t, d, 4, model.DeliveryConversion, dbtest.Noon.Add(time.Second))
-		if got := lanes(); got != want {
-			t.Errorf("few are due: %s, want %s", got, want)
-		}
+		testkit.Equal(t, lanes(), want, "few are due")
 
 		// A receiver that does not answer.
 		testkit.NoError(t, addPending(d, 1, 1, 3_000, dbtest.Noon.Add(-time.Hour)))
-		if got := lanes(); got != want {
-			t.Errorf("many are due: %s, want %s", got, want)
-		}
+		testkit.Equal(t, lanes(), want, "many are due")
 	})
 }
 
@@ -369,8 +353,7 @@ SELECT site.id, n, 'conversion', 'lead', 'pending', 0, 0, ?, '{}' FROM site, num
 // TestDueLanesReadWhatIsDue stores deliveries of 200,000 sites that wait for a later attempt. It
 // checks that the search for due deliveries reads the index by time and queries no other site.
 func TestDueLanesReadWhatIsDue(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		testkit.NoError(t, addPending(d, 1, 200_000, 1, dbtest.Noon.Add(time.Hour)))
 		testkit.NoError(t, addPending(d, 300_000, 300_001, 2, dbtest.Noon))
 		testkit.NoError(t, dbtest.Exec(d, "ANALYZE"))
@@ -399,8 +382,7 @@ var shardNames = regexp.MustCompile(`_[0-9]{6,}( deliveries)?\b`)
 // TestWebhookSecretAtRest checks that the secret is stored encrypted, and opens only with its site
 // and key.
 func TestWebhookSecretAtRest(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		sealed := func(id model.SiteID) []byte {

@@ -14,8 +14,7 @@ import (
 // TestHeldSitesWait checks that the deliveries and daily exports of a deleted site and of a
 // suspended account's site wait and are made afterwards. A paused site's deliveries are made.
 func TestHeldSitesWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		store := outbox.New(d)
 		day := dbtest.Noon.Day()

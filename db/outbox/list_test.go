@@ -16,8 +16,7 @@ import (
 // TestFiltersUseIndexes checks that every filter reads ranges of indexes only, on a table where a
 // scan would be slow.
 func TestFiltersUseIndexes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first, second := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		for _, site := range []*model.Site{first, second} {
 			testkit.NoError(t, dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)

@@ -146,8 +146,7 @@ VALUES (?, 'owner@shop.example', 'test', '{"a": 1}', 'pending', 0, ?, ?) RETURNI
 // TestMachine checks the attempts of each kind of rows: leases, their ends, counts, late results,
 // and the end of the schedule.
 func TestMachine(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 		for _, kind := range kindsOf(t, d, site, channel) {
@@ -184,9 +183,7 @@ func TestMachine(t *testing.T) {
 				for want := int32(3); want <= kind.most; want++ {
 					now = kind.progress(t, d, id).Next
 					n, record := kind.take(t, id, now)
-					if n != want {
-						t.Fatalf("attempt %d, want %d", n, want)
-					}
+					testkit.Require(t, n, want, "attempt")
 					record(now, model.AttemptServerError)
 				}
 				if p := kind.progress(t, d, id); p.State != "failed" || p.Scheduled != kind.most || p.Sent != kind.most {
@@ -217,8 +214,7 @@ func TestMachine(t *testing.T) {
 
 // TestPostpone checks that a row that may not be sent yet keeps its counts.
 func TestPostpone(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, quiet := world.New(t, d).Site("shop.example", world.Webhook), model.QuietHours{From: 11 * 60, To: 13 * 60, Zone: "UTC"}
 		channel := insertChannel(t, d, site, func(c *model.AlertChannel) { c.Quiet = quiet })
 		kinds := kindsOf(t, d, site, channel)
@@ -229,9 +225,7 @@ func TestPostpone(t *testing.T) {
 		if n, _ := delivery.take(t, waiting, dbtest.Noon); n != 0 {
 			t.Errorf("attempt %d without an address", n)
 		}
-		if p := delivery.progress(t, d, waiting); p != (progress{State: "waiting", Next: dbtest.Noon}) {
-			t.Errorf("the delivery is %+v", p)
-		}
+		testkit.Equal(t, delivery.progress(t, d, waiting), (progress{State: "waiting", Next: dbtest.Noon}), "the delivery")
 		setAddress(t, d, site, "https://shop.example/hook", dbtest.Noon)
 		if n, _ := delivery.take(t, waiting, dbtest.Noon); n != 1 {
 			t.Errorf("attempt %d with an address, want 1", n)
@@ -240,9 +234,7 @@ func TestPostpone(t *testing.T) {
 		if n, _ := message.take(t, held, dbtest.Noon); n != 0 {
 			t.Errorf("attempt %d in quiet hours", n)
 		}
-		if p := message.progress(t, d, held); p != (progress{State: "pending", Next: dbtest.Noon.Add(time.Hour)}) {
-			t.Errorf("the message is %+v", p)
-		}
+		testkit.Equal(t, message.progress(t, d, held), (progress{State: "pending", Next: dbtest.Noon.Add(time.Hour)}), "the message")
 		if n, _ := message.take(t, held, dbtest.Noon.Add(time.Hour)); n != 1 {
 			t.Errorf("attempt %d after quiet hours, want 1", n)
 		}
@@ -252,8 +244,7 @@ func TestPostpone(t *testing.T) {
 // TestRedeliverKinds checks that manual attempts have the same rules for deliveries and messages:
 // none during an attempt, a limited number, and a failure leaves the state as it was.
 func TestRedeliverKinds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		channel := insertChannel(t, d, site, func(*model.AlertChannel) {})
 		kinds := kindsOf(t, d, site, channel)
@@ -292,8 +283,7 @@ func TestRedeliverKinds(t *testing.T) {
 
 // TestListPages reads the lists of two owners of each kind page by page, in both directions.
 func TestListPages(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const n = 5
 		var owners [2][]int64 // of deliveries and of messages
 		var want [2]map[int64][]int64

@@ -19,8 +19,7 @@ import (
 // TestRedeliveriesAreBounded checks the limit of manual redeliveries, and that the last attempts
 // are listed.
 func TestRedeliveriesAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		id := pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
 		now := dbtest.Noon
@@ -81,8 +80,7 @@ VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id))
 // TestTestWebhooksAreLimited checks that a site has one pending test at a time, however many
 // requests run at once, and a limited number in an hour.
 func TestTestWebhooksAreLimited(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		now := dbtest.Noon
 		var made atomic.Int64
@@ -101,9 +99,7 @@ func TestTestWebhooksAreLimited(t *testing.T) {
 
 		wg.Wait()
 
-		if made.Load() != 1 {
-			t.Errorf("%d tests at once", made.Load())
-		}
+		testkit.Equal(t, made.Load(), 1, "tests at once")
 
 		end := func() {
 			t.Helper()
@@ -135,8 +131,6 @@ func TestTestWebhooksAreLimited(t *testing.T) {
 			dbtest.Noon.Add(time.Hour+time.Second)); err != nil {
 			t.Errorf("an hour after the first: %v", err)
 		}
-		if n, err := dbtest.Count(d, "deliveries"); n != model.MaxTestsPerHour+2 || err != nil {
-			t.Errorf("%d deliveries, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "deliveries", model.MaxTestsPerHour+2, "deliveries")
 	})
 }

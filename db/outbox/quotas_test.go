@@ -21,8 +21,7 @@ import (
 // quota, however often and concurrently its marks are read. Another month has its own notices. A
 // deleted site gets no notice, and its mark is cleared.
 func TestSiteQuotaNotices(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 
@@ -67,9 +66,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 
 			got := notedQuotas(t, d, outbox.QuotaNotice{SiteID: site.ID, AccountID: site.AccountID, Product: model.ProductAnalytics},
 				func(ctx context.Context) (int64, error) { return outbox.New(d).NoteSiteQuotas(ctx, at) }, at)
-			if got != step.want {
-				t.Errorf("%d of %d used in %v: notices %v, want %s", step.used, step.quota, step.month, got, step.want)
-			}
+			testkit.Equal(t, got, step.want, "%d of %d used in %v: notices", step.used, step.quota, step.month)
 
 			if used := shownUse(t, d, step.month); used != step.now {
 				t.Errorf("%d of %d used in %v: used quotas %q, want %q", step.used, step.quota, step.month, used, step.now)
@@ -112,9 +109,7 @@ func notedQuotas(
 		}
 		shown = append(shown, shownNotice(&n))
 	}
-	if mails, err := dbtest.Count(d, "mails"); err != nil || mails != len(notices) {
-		t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
-	}
+	dbtest.HasRows(t, d, "mails", len(notices), "mails for %d notices", len(notices))
 	return strings.Join(shown, ", ")
 }
 
@@ -143,8 +138,7 @@ func shownNotice(n *outbox.QuotaNotice) string {
 // notices, that the search for new marks reads the index of these, and no other site. More marks
 // than a page are all noted.
 func TestSiteQuotasReadMarks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		add := func(first, last model.SiteID, noted int) {
 			t.Helper()
@@ -181,8 +175,7 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted))
 // each plan's quota in a month, including thresholds that a lower plan reaches, and no second
 // notice after another change. Notices of the data plane count as well.
 func TestCaptchaQuotaNotices(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		account := world.New(t, d).Account("a")
 
@@ -235,9 +228,7 @@ ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month,
 
 			got := notedQuotas(t, d, outbox.QuotaNotice{AccountID: account, Product: model.ProductCaptcha},
 				func(ctx context.Context) (int64, error) { return outbox.New(d).NoteCaptchaQuotas(ctx, step.month, at) }, at)
-			if got != step.want {
-				t.Errorf("%s: notices %v, want %s", step.name, got, step.want)
-			}
+			testkit.Equal(t, got, step.want, "%s: notices", step.name)
 		}
 	})
 }

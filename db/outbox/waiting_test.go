@@ -40,8 +40,7 @@ func statesOf(t *testing.T, d *db.DB, site *model.Site) string {
 // TestWaitForAddress checks that deliveries of a site without an address wait without an attempt,
 // all of a lane at once, and continue their schedule when the site gets an address.
 func TestWaitForAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("shop.example", world.Webhook), world.New(t, d).Site("other.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		next := func(now model.Instant) *outbox.Leased {
@@ -66,9 +65,7 @@ func TestWaitForAddress(t *testing.T) {
 		if c := next(now); c != nil {
 			t.Errorf("leased %+v without an address", c)
 		}
-		if got := statesOf(t, d, site); got != "waiting 4 " {
-			t.Errorf("without an address: %s", got)
-		}
+		testkit.Equal(t, statesOf(t, d, site), "waiting 4 ", "without an address")
 
 		lanes, err := store.DueLanes(t.Context(), now, 0, 10)
 		if err != nil || len(lanes) != 1 || lanes[0].SiteID != other.ID {
@@ -106,8 +103,7 @@ func TestWaitForAddress(t *testing.T) {
 // TestWaitIsBounded checks that a delivery that waited for a week fails without a mail, and that a
 // delivery of that age does not wait at all. Tests do not wait either.
 func TestWaitIsBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		setAddress(t, d, site, "", now)
@@ -130,9 +126,7 @@ func TestWaitIsBounded(t *testing.T) {
 			}
 		}
 
-		if got := statesOf(t, d, site); got != "failed 2 waiting 1 " {
-			t.Errorf("at first: %s", got)
-		}
+		testkit.Equal(t, statesOf(t, d, site), "failed 2 waiting 1 ", "at first")
 
 		for _, step := range []struct {
 			at    model.Instant
@@ -148,17 +142,14 @@ func TestWaitIsBounded(t *testing.T) {
 			logs[0].Attempts[0].Error != model.AttemptNoWebhook || logs[0].ScheduledAttempts != 1 {
 			t.Errorf("after a week: %+v, %v", logs[0], err)
 		}
-		if n, err := dbtest.Count(d, "mails"); err != nil || n != 0 {
-			t.Errorf("%d mails, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "mails", 0, "mails")
 	})
 }
 
 // TestLongBacklogsWait checks that a long backlog starts and ends to wait in few transactions, and
 // that the job resumes the deliveries that the change of the address left waiting.
 func TestLongBacklogsWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		setAddress(t, d, site, "", now)
@@ -176,14 +167,10 @@ SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, b
 		if n := len(statements.Take()); n > 40 {
 			t.Errorf("%d statements", n)
 		}
-		if got := statesOf(t, d, site); got != fmt.Sprintf("waiting %d ", backlog) {
-			t.Errorf("without an address: %s", got)
-		}
+		testkit.Equal(t, statesOf(t, d, site), fmt.Sprintf("waiting %d ", backlog), "without an address")
 
 		setAddress(t, d, site, "https://shop.example/new", now)
-		if got := statesOf(t, d, site); got != "pending 1000 waiting 1500 " {
-			t.Errorf("after the change: %s", got)
-		}
+		testkit.Equal(t, statesOf(t, d, site), "pending 1000 waiting 1500 ", "after the change")
 		if resumed, ended, err := store.TendWaiting(t.Context(), now); resumed != 1500 || ended != 0 || err != nil {
 			t.Errorf("%d resumed, %d ended, %v", resumed, ended, err)
 		}
@@ -193,8 +180,7 @@ SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, b
 // TestRepeatedDeliveriesDoNotWait removes the address between a manual request and its attempt, and
 // checks that an ended delivery fails and a pending delivery waits.
 func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example", world.Webhook)
 		store, now := outbox.New(d), dbtest.Noon
 		ended, open := pending(t, d, site.ID, model.DeliveryConversion, now), pending(t, d, site.ID, model.DeliveryConversion, now)
@@ -215,9 +201,7 @@ func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
 		if leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, now, lease); leased != nil || err != nil {
 			t.Fatalf("%+v, %v", leased, err)
 		}
-		if got := statesOf(t, d, site); got != "failed 1 waiting 1 " {
-			t.Errorf("afterwards: %s", got)
-		}
+		testkit.Equal(t, statesOf(t, d, site), "failed 1 waiting 1 ", "afterwards")
 
 		_, err = store.Redeliver(t.Context(), site.AccountID, site.ID, open, now)
 		dbtest.WantCode(t, err, model.Invalid, "no_webhook", "deliveryId")

@@ -172,9 +172,7 @@ func TestReportsPayInTheirTurn(t *testing.T) {
 		if err := <-counted; err != nil {
 			t.Error(err)
 		}
-		if err := <-refused; !errors.Is(err, refusal) {
-			t.Errorf("a report that cannot pay: %v", err)
-		}
+		testkit.ErrorIs(t, <-refused, refusal, "a report that cannot pay")
 		if took := first.took; len(took) != 1 || took[0].Time <= 0 || took[0].Time > time.Second {
 			t.Errorf("a report of five page views took %v", took)
 		}
@@ -207,9 +205,7 @@ func TestImportsEndSharedAnswers(t *testing.T) {
 			Source: model.ImportPlausible, First: startDay, Last: startDay,
 			Figures: []reports.ImportFigure{{Day: startDay, Visitors: 7, Visits: 7, Pageviews: 7}},
 		}, f.clock.now, record, func(float64) {
-			if ask(f.site.ID) != before {
-				t.Error("an import that is not complete ends a shared answer")
-			}
+			testkit.Equal(t, ask(f.site.ID), before, "an import that is not complete ends a shared answer")
 		})
 		testkit.NoError(t, err)
 
@@ -258,13 +254,9 @@ func TestImportWhileAnAnswerIsCounted(t *testing.T) {
 			r := reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(3)}}
 			return f.answer(r).Results[0].Totals.Pageviews
 		}
-		if got := ask(); got != 19 {
-			t.Errorf("during the import: %d page views, want 19 with the second import", got)
-		}
+		testkit.Equal(t, ask(), 19, "during the import: page views")
 		testkit.NoError(t, reports.New(d).UndoImport(t.Context(), f.site.ID, second, record))
-		if got := ask(); got != 12 {
-			t.Errorf("after the undo: %d page views, want 12", got)
-		}
+		testkit.Equal(t, ask(), 12, "after the undo: page views")
 	})
 }
 
@@ -330,9 +322,7 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := counts.Load()
 			got := f.answer(question(change))
-			if n := counts.Load() - before; n != 1 {
-				t.Errorf("%d counts, want 1", n)
-			}
+			testkit.Equal(t, counts.Load()-before, 1, "counts")
 			want, err := f.reports.Report(t.Context(), question(change))
 			if err != nil || got == first || !reflect.DeepEqual(shown(got), shown(want)) {
 				t.Errorf("error %v; got another question's answer", err)

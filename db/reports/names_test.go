@@ -1,7 +1,6 @@
 package reports_test
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // storeSources stores a day on which visitor n came by the n-th list of sources, in visits of an
@@ -71,17 +71,13 @@ func TestSourceNames(t *testing.T) {
 					t.Errorf("%s: the filter %q keeps %+v, and the row has %+v", name, value, totals, row)
 				}
 			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: rows %v, want %v", name, got, want)
-			}
+			testkit.DeepEqual(t, got, want, "%s: rows", name)
 			if google := r.Breakdowns[1].Of("google"); google.Visitors != 3 {
 				t.Errorf("%s: SOURCE has changed: %+v", name, google)
 			}
 
 			for value, row := range f.report(byName(true)).Results[0].Breakdowns[0].All() {
-				if row.Visitors != want[value][0] {
-					t.Errorf("%s: %d visitors of %q alone, want %d", name, row.Visitors, value, want[value][0])
-				}
+				testkit.Equal(t, row.Visitors, want[value][0], "%s: visitors of %q alone", name, value)
 			}
 		}
 		f.clock.now = (startDay + 2).Start()

@@ -136,9 +136,7 @@ func TestNumbersEqualSQL(t *testing.T) {
 			for i, path := range result.Numbers[1].Values {
 				compare(name+" of "+path, path, result.Numbers[1].Figures[i])
 			}
-			if n := len(result.Numbers[1].Values); n != 3 {
-				t.Errorf("%s: %d pages", name, n)
-			}
+			testkit.Equal(t, len(result.Numbers[1].Values), 3, "%s: pages", name)
 		}
 
 		f.clock.now = (startDay + days - 1).Start().Add(20 * time.Hour)

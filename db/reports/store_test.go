@@ -120,9 +120,7 @@ func TestCrashDuringBuild(t *testing.T) {
 		}
 
 		f.equal("after the crash", whole(1))
-		if n, err := dbtest.Count(f.d, "report_segments"); n != 0 || err != nil {
-			t.Errorf("%d rows of segments, error %v", n, err)
-		}
+		dbtest.HasRows(t, f.d, "report_segments", 0, "rows of segments")
 
 		if built, err := f.reports.BuildDue(t.Context()); built.Days != 0 || err != nil {
 			t.Errorf("during the lease: built %+v, error %v", built, err)
@@ -201,9 +199,7 @@ SELECT site_id, started_at + 1000000, ?, visitor, n, 'refund', '/', -2500000, 'E
 				was, before := versions(), f.report(q).Results[0].Totals
 				correction.correct()
 				f.work(f.clock.now.Add(time.Hour))
-				if is := versions(); is != was {
-					t.Errorf("%s: built without a reason: %+v, then %+v", name, was, is)
-				}
+				testkit.Equal(t, versions(), was, "%s: built without a reason: %+v, then", name, was)
 
 				f.invalidate(startDay + 1)
 				f.work(f.clock.now.Add(time.Minute))
@@ -383,25 +379,15 @@ func TestLimits(t *testing.T) {
 			return err
 		}
 
-		if err := ask(4); err != nil {
-			t.Errorf("4 days without a segment: %v", err)
-		}
-		if err := ask(5); !errors.Is(err, reports.ErrNotBuilt) {
-			t.Errorf("5 days without a segment: %v", err)
-		}
+		testkit.Succeeds(t, ask(4), "4 days without a segment")
+		testkit.ErrorIs(t, ask(5), reports.ErrNotBuilt, "5 days without a segment")
 
 		f.work(f.clock.now)
-		if err := ask(6); err != nil {
-			t.Errorf("built: %v", err)
-		}
+		testkit.Succeeds(t, ask(6), "built")
 
 		f.exec("UPDATE report_days SET pageviews = 25000000")
-		if err := ask(2); err != nil {
-			t.Errorf("50 million page views: %v", err)
-		}
-		if err := ask(3); !errors.Is(err, reports.ErrTooExpensive) {
-			t.Errorf("75 million page views: %v", err)
-		}
+		testkit.Succeeds(t, ask(2), "50 million page views")
+		testkit.ErrorIs(t, ask(3), reports.ErrTooExpensive, "75 million page views")
 		size, err := f.reports.Size(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(3)}})
 		if size.Pageviews != 75_000_000 || err != nil {
 			t.Errorf("size %+v, error %v", size, err)
@@ -465,9 +451,7 @@ func TestRollups(t *testing.T) {
 		fails := func(name string, q *scan.Query) {
 			t.Helper()
 			_, err := f.reports.Report(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}})
-			if !errors.Is(err, segment.ErrDamaged) {
-				t.Errorf("%s: error %v, want damaged columns", name, err)
-			}
+			testkit.ErrorIs(t, err, segment.ErrDamaged, "%s", name)
 		}
 
 		damage(columns)
@@ -564,9 +548,7 @@ func TestDeletion(t *testing.T) {
 		if _, err := retention.New(d).DeleteOldReports(t.Context(), f.clock.now, 1); err != nil {
 			t.Fatal(err)
 		}
-		if visits := f.report(whole(41)).Results[0].Totals.Visits; visits != 3 {
-			t.Errorf("%d visits are left, want those of December", visits)
-		}
+		testkit.Equal(t, f.report(whole(41)).Results[0].Totals.Visits, 3, "visits are left")
 	})
 }
 
@@ -627,14 +609,10 @@ func TestLiveIsReadOnce(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		if n := reads.Load(); n != 1 {
-			t.Errorf("%d reads, want 1", n)
-		}
+		testkit.Equal(t, reads.Load(), 1, "reads")
 
 		live(now.Add(500 * time.Millisecond))
 		live(now.Add(11 * time.Second))
-		if n := reads.Load(); n != 2 {
-			t.Errorf("%d reads after 11 seconds, want 2", n)
-		}
+		testkit.Equal(t, reads.Load(), 2, "reads after 11 seconds")
 	})
 }

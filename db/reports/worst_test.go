@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -327,9 +326,7 @@ func TestLongReportsGiveWay(t *testing.T) {
 			"engagement", "events",
 			reports.Counting, "report_segments",
 		}
-		if !slices.Equal(steps, want) {
-			t.Errorf("steps %q, want %q", steps, want)
-		}
+		testkit.EqualSlices(t, steps, want, "steps")
 	})
 }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestNowIsTheDatabasesTime checks that the time is the server's or, with SQLite, this machine's,
 // unless a test sets a clock. Both run on one machine here.
 func TestNowIsTheDatabasesTime(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		before := model.At(time.Now())
 		now, err := d.Now(t.Context())
 
@@ -119,9 +119,7 @@ func TestClockJumps(t *testing.T) {
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 				clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 				d := clock.open(t, databaseURL)
-				if held := clock.run(t, d, 30*time.Minute); held != 0 {
-					t.Fatalf("a new installation's clock was not trusted for %v", held)
-				}
+				testkit.Require(t, clock.run(t, d, 30*time.Minute), 0, "a new installation's clock was not trusted for")
 
 				clock.ahead += test.ahead
 				clock.passed += test.off
@@ -136,9 +134,7 @@ func TestClockJumps(t *testing.T) {
 					held += clock.run(t, d, 90*time.Minute)
 				}
 
-				if held.Truncate(2*time.Minute) != test.want {
-					t.Errorf("not trusted for %v, want %v", held, test.want)
-				}
+				testkit.Equal(t, held.Truncate(2*time.Minute), test.want, "not trusted for %v", held)
 			})
 		})
 	}
@@ -148,8 +144,7 @@ func TestClockJumps(t *testing.T) {
 // long it was wrong, and after 70 minutes by a process that does not. After another jump the wait
 // restarts.
 func TestClockIsCorrected(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 		d := clock.open(t, databaseURL)
 		clock.run(t, d, time.Minute)
@@ -165,9 +160,7 @@ func TestClockIsCorrected(t *testing.T) {
 		}
 
 		clock.ahead = 0
-		if held := clock.run(t, d, time.Hour); held != 0 {
-			t.Errorf("put right: not trusted for %v", held)
-		}
+		testkit.Equal(t, clock.run(t, d, time.Hour), 0, "put right: not trusted for")
 
 		clock.ahead = 3 * time.Hour
 		clock.run(t, d, 30*time.Minute)

@@ -102,8 +102,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 // TestNewestMonthsStay checks that the newest stored month and the retained months before it stay,
 // whatever the clock says.
 func TestNewestMonthsStay(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)))
 
 		site := world.New(t, d).Site("example.com")
@@ -125,8 +124,7 @@ func TestNewestMonthsStay(t *testing.T) {
 // TestTimesInTheFutureAreCorrected checks that rows postponed by a clock ahead become due within
 // bounds, and that usual pauses stay unchanged.
 func TestTimesInTheFutureAreCorrected(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		ahead := now.Add(425 * 24 * time.Hour)
 

@@ -199,9 +199,7 @@ func TestEraseUser(t *testing.T) {
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), erasedAt.Add(40*24*time.Hour)); err != nil || n == 0 {
 			t.Errorf("housekeeping: %d, %v", n, err)
 		}
-		if n, err := dbtest.Count(d, "user_erasures"); n != 0 || err != nil {
-			t.Errorf("%d erasures are left, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "user_erasures", 0, "erasures are left")
 	})
 }
 
@@ -257,8 +255,7 @@ func missing(a, b []string) []string {
 // TestEraseDuringHit checks that a hit which would continue a visit while it is deleted begins
 // another visit. No page view is left without its visit.
 func TestEraseDuringHit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
 		visitor := model.VisitorKey{SiteID: site.ID, Visitor: model.VisitorID{7}}
 		hits := ingest.NewHitStore(dbtest.SitesCell(t, d))
@@ -305,16 +302,13 @@ func TestEraseDuringHit(t *testing.T) {
 		if want := []row{{erasedAt.Add(time.Second), erasedAt.Add(time.Second)}}; err != nil || !reflect.DeepEqual(rows, want) {
 			t.Errorf("page views with their visits %v, %v; want %v", rows, err, want)
 		}
-		if visits, err := dbtest.Count(d, "visits"); visits != 1 || err != nil {
-			t.Errorf("%d visits, %v; want the new one", visits, err)
-		}
+		dbtest.HasRows(t, d, "visits", 1, "visits")
 	})
 }
 
 // TestRequestErasure checks which sites and ids are accepted, and the limit.
 func TestRequestErasure(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site, other := erasableSite(t, d, "shop.example"), erasableSite(t, d, "other.example")
 		for _, id := range []string{"", "x", subjectID[1:], subjectID + "0", strings.Repeat("0g", 32)} {
@@ -345,9 +339,7 @@ func TestRequestErasure(t *testing.T) {
 
 		dbtest.WantCode(t, request(model.MaxErasures), model.Conflict, "too_many_erasures", "userId")
 
-		if err := request(0); err != nil {
-			t.Errorf("one that is in progress, again: %v", err)
-		}
+		testkit.Succeeds(t, request(0), "one that is in progress, again")
 		if _, err := retention.New(d).RequestErasure(ctx, other.AccountID, other.ID, subjectID, erasedAt); err != nil {
 			t.Errorf("another account: %v", err)
 		}
@@ -360,8 +352,6 @@ func TestRequestErasure(t *testing.T) {
 		if _, err := retention.New(d).EraseUsers(ctx, erasedAt); err != nil {
 			t.Fatal(err)
 		}
-		if err := request(model.MaxErasures); err != nil {
-			t.Errorf("when the others are finished: %v", err)
-		}
+		testkit.Succeeds(t, request(model.MaxErasures), "when the others are finished")
 	})
 }

@@ -15,8 +15,7 @@ import (
 )
 
 func TestOldMonthsAreDropped(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		testkit.NoError(t, retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)))
 
 		a, b := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
@@ -48,9 +47,7 @@ func TestOldMonthsAreDropped(t *testing.T) {
 			want = retention.Dropped{}
 		}
 
-		if n, err := dbtest.Count(d, "transactions"); err != nil || n != 1 {
-			t.Errorf("%d transactions, error %v; want the old one", n, err)
-		}
+		dbtest.HasRows(t, d, "transactions", 1, "transactions")
 	})
 }
 
@@ -82,8 +79,7 @@ func TestOldRowsGoInChunks(t *testing.T) {
 }
 
 func TestOldRecordsAreDeleted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		account := world.New(t, d).Account("captcha")
 		if key, _, err := sites.New(d).Sitekeys.CreateSitekey(t.Context(), account, "form", nil, now); err != nil || key.ID != 1 {
@@ -193,16 +189,13 @@ VALUES (?, 1, false, ?, 0, 0, '', '')`, message.ID, m.at); err != nil {
 		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
 			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1, "unknown_events": 1, "site_usage_days": 1, "captcha_counts": 1, "audit_log": 3,
 			"alert_messages": 1, "alert_attempts": 1, "alerts": 2} {
-			if n, err := dbtest.Count(d, table); err != nil || n != want {
-				t.Errorf("%s: %d left, error %v; want %d", table, n, err, want)
-			}
+			dbtest.HasRows(t, d, table, want, "%s: left", table)
 		}
 	})
 }
 
 func TestAuditLogsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		busy, quiet := world.New(t, d).Site("busy.example"), world.New(t, d).Site("quiet.example")
 		name := "shop"
 		for range 5 {

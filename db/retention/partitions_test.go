@@ -47,9 +47,7 @@ var partitionedTables = []string{"visits", "pageviews", "engagement", "events"}
 func wantRows(t *testing.T, d *db.DB, partition string, want int) {
 	t.Helper()
 	for _, table := range partitionedTables {
-		if n, err := dbtest.Count(d, table+partition); err != nil || n != want {
-			t.Errorf("%s%s: %d rows, error %v; want %d", table, partition, n, err, want)
-		}
+		dbtest.HasRows(t, d, table+partition, want, "%s%s: rows", table, partition)
 	}
 }
 

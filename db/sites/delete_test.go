@@ -40,8 +40,7 @@ func fillTo(t *testing.T, d *db.DB, accountID model.AccountID, n int) {
 // TestSitesAndSitekeysAreBounded checks that an account has no more than the limit, even when many
 // are created at once.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		fillTo(t, d, owner.AccountID, model.MaxSites-1)
 
@@ -83,12 +82,8 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 			if n, err := kind.count(t.Context(), owner.AccountID); made.Load() != 1 || n != model.MaxSites || err != nil {
 				t.Errorf("%s: %d made, %d there, %v", kind.code, made.Load(), n, err)
 			}
-			if err := kind.create(other.AccountID, 0); err != nil {
-				t.Errorf("another account: %v", err)
-			}
-			if err := kind.create(1<<40, 0); !errors.Is(err, model.ErrNotFound) {
-				t.Errorf("an account that is not there: %v", err)
-			}
+			testkit.Succeeds(t, kind.create(other.AccountID, 0), "another account")
+			testkit.ErrorIs(t, kind.create(1<<40, 0), model.ErrNotFound, "an account that is not there")
 		}
 	})
 }
@@ -96,8 +91,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 // TestDeletingManySitesTakesFewStatements checks that deleting an account with many sites, and
 // purging these, takes as many statements as with few sites.
 func TestDeletingManySitesTakesFewStatements(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		statements := dbtest.WatchStatements(d)
 		world.New(t, d).User("operator@example.com")
@@ -119,9 +113,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 
 			stop()
 
-			if rows, err := dbtest.Count(d, "deleted_sites"); rows != n || err != nil {
-				t.Errorf("%d deleted sites, %v, want %d", rows, err, n)
-			}
+			dbtest.HasRows(t, d, "deleted_sites", n, "deleted sites")
 
 			statements.Take()
 
@@ -131,9 +123,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 
 			purge = append(purge, len(withoutPolls(statements.Take())))
 
-			if rows, err := dbtest.Count(d, "deleted_sites"); rows != 0 || err != nil {
-				t.Errorf("%d deleted sites an hour later, %v", rows, err)
-			}
+			dbtest.HasRows(t, d, "deleted_sites", 0, "deleted sites an hour later")
 		}
 
 		// Three statements are about the users: their locks, their deletion, and the mails of those
@@ -192,8 +182,7 @@ func collectChanges(t *testing.T, d *db.DB) (changed func(n int) (sites map[mode
 // TestPurgeSites checks that the rows of the given sites are deleted in all tables, and those of
 // other sites stay.
 func TestPurgeSites(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction's share
 		for _, statement := range []string{
 			"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, 1), (8, 1), (9, 1)",
@@ -217,9 +206,7 @@ func TestPurgeSites(t *testing.T) {
 			!strings.Contains(rows[1], "site_id:8") {
 			t.Errorf("left: %v, %v", rows, err)
 		}
-		if n, err := dbtest.Count(d, "deleted_sites"); n != 3 || err != nil {
-			t.Errorf("%d sites are looked after, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "deleted_sites", 3, "sites are looked after")
 	})
 }
 

@@ -17,8 +17,7 @@ import (
 // TestObjectsAreBounded: of 60 objects that two processes create concurrently, exactly as many are
 // stored as a site can have.
 func TestObjectsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
 		site := world.New(t, processes[0]).Site("example.com")
 
@@ -66,8 +65,7 @@ func TestObjectsAreBounded(t *testing.T) {
 
 // TestAnnotationsAreBounded: the 1,001st annotation of a site is refused.
 func TestAnnotationsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		err := dbtest.Exec(d, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
 			INSERT INTO annotations (site_id, day, text, created_at) SELECT ?, i, 'note', 1 FROM n`, site.ID)

@@ -15,8 +15,7 @@ import (
 // TestExpiredSecretsAreDeleted checks that housekeeping deletes the old secrets of sites and
 // sitekeys at their time, each kind by its own, and nothing else.
 func TestExpiredSecretsAreDeleted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		d.UseApplicationKey(model.ApplicationKey("an application key for tests, long enough"))
 		store := sites.New(d)

@@ -54,8 +54,7 @@ func siteChanges(ctx context.Context, d *db.DB, accountID model.AccountID, siteI
 // TestSettingsBelongToTheAccount checks that changes of another account's site fail like those of
 // an unknown site, and change nothing.
 func TestSettingsBelongToTheAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site, other := world.New(t, d).Site("example.com"), world.New(t, d).User("other@example.org")
 		before := rulesOf(t, d, site)
@@ -66,9 +65,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 		}{{other.AccountID, site.ID}, {site.AccountID, site.ID + 1},
 			{0, site.ID}} {
 			for name, err := range siteChanges(ctx, d, foreign.account, foreign.site) {
-				if !errors.Is(err, model.ErrNotFound) {
-					t.Errorf("%s of site %d by account %d: %v, want not found", name, foreign.site, foreign.account, err)
-				}
+				testkit.ErrorIs(t, err, model.ErrNotFound, "%s of site %d by account %d", name, foreign.site, foreign.account)
 			}
 		}
 
@@ -77,9 +74,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 		}
 
 		for name, err := range siteChanges(ctx, d, site.AccountID, site.ID) {
-			if err != nil {
-				t.Errorf("%s by the owner: %v", name, err)
-			}
+			testkit.Succeeds(t, err, "%s by the owner", name)
 		}
 
 		want := before
@@ -106,8 +101,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 // TestListsAreBounded checks that of 80 values added concurrently, exactly as many are stored as a
 // site may have. Adding a stored value still succeeds then.
 func TestListsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
 		d := processes[0]
 		site := world.New(t, d).Site("example.com")
@@ -152,16 +146,13 @@ func TestListsAreBounded(t *testing.T) {
 			if added != list.limit || len(values) != list.limit {
 				t.Errorf("%s: %d added, %d stored; want %d", list.code, added, len(values), list.limit)
 			}
-			if err := list.add(d, strings.TrimSuffix(values[0], ".example")); err != nil {
-				t.Errorf("%s is there already: %v", values[0], err)
-			}
+			testkit.Succeeds(t, list.add(d, strings.TrimSuffix(values[0], ".example")), "%s is there already", values[0])
 		}
 	})
 }
 
 func TestOwnDomainIsNoExtraDomain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		dbtest.WantCode(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid,
 			"own_domain", "domain")
@@ -171,15 +162,12 @@ func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 			testkit.NoError(t, change(t.Context(), site.AccountID, site.ID, "example.org"))
 		}
 
-		if got := rulesOf(t, d, site).Domains(); !reflect.DeepEqual(got, []string{"example.com", "example.org"}) {
-			t.Errorf("domains %v", got)
-		}
+		testkit.DeepEqual(t, rulesOf(t, d, site).Domains(), []string{"example.com", "example.org"}, "domains")
 	})
 }
 
 func TestEventNames(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		type change = func(context.Context, model.AccountID, model.SiteID, string) error
 
@@ -232,8 +220,7 @@ func TestEventNames(t *testing.T) {
 }
 
 func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		prefix := netip.MustParsePrefix
 
@@ -296,8 +283,7 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 }
 
 func TestServerSecretReplacesTheOldOne(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site := world.New(t, d).Site("example.com")
 		known := func(secret string) bool {
@@ -327,8 +313,7 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 }
 
 func TestConversionWebhookAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		for address, ok := range map[string]bool{
 			"https://example.com/hook": true, "https://[2001:db8::1]:8443/": true, "": true,
@@ -346,8 +331,7 @@ func TestConversionWebhookAddress(t *testing.T) {
 }
 
 func TestSitePlan(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("example.com")
 		for _, test := range []struct {
 			plan   model.Plan
@@ -382,8 +366,6 @@ func TestSitePlan(t *testing.T) {
 			}
 		}
 
-		if err := sites.New(d).Sites.SetSitePlan(t.Context(), site.ID+1, model.PlanFree, nil); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("unknown site: %v", err)
-		}
+		testkit.ErrorIs(t, sites.New(d).Sites.SetSitePlan(t.Context(), site.ID+1, model.PlanFree, nil), model.ErrNotFound, "unknown site")
 	})
 }

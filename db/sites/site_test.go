@@ -16,8 +16,7 @@ import (
 )
 
 func TestSiteIsFoundByItsOwnersIDAndByKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		site := world.New(t, d).Site("example.com", world.Of(owner.AccountID))
@@ -40,8 +39,7 @@ func TestSiteIsFoundByItsOwnersIDAndByKey(t *testing.T) {
 }
 
 func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		world.New(t, d).Site("example.com", world.Of(owner.AccountID))
 		world.New(t, d).Site("example.com", world.Of(other.AccountID))
@@ -58,8 +56,7 @@ func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
 }
 
 func TestSitesPageByKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner, other := world.New(t, d).User("owner@example.com"), world.New(t, d).User("other@example.com")
 		var want []model.SiteID
 		for i := range 7 {
@@ -90,8 +87,7 @@ func TestSitesPageByKey(t *testing.T) {
 }
 
 func TestMonthlyUsage(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		owner := world.New(t, d).User("owner@example.com")
 		a, b := world.New(t, d).Site("a.example.com", world.Of(owner.AccountID)), world.New(t, d).Site("b.example.com", world.Of(owner.AccountID))
 		addUsage(t, d, map[model.UsageKey]int64{{SiteID: a.ID, Month: 202611}: 7, {SiteID: a.ID, Month: 202610}: 9})
@@ -122,8 +118,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 
 // TestIsKeyTaken checks that a new site cannot get the key of a deleted site, which may be restored.
 func TestIsKeyTaken(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, store := world.New(t, d).Site("example.com"), sites.New(d).Sites
 		if _, err := store.RemoveSite(t.Context(), site.AccountID, site.ID, nil, 1); err != nil {
 			t.Fatal(err)

@@ -31,8 +31,7 @@ func sameSitekey(a, b *model.Sitekey) bool {
 }
 
 func TestSitekeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx, account, other := t.Context(), world.New(t, d).Account("a"), world.New(t, d).Account("b")
 		key, secret := newSitekey(t, d, account, "shop.example", "example.com", "example.com")
 		if !model.IsSitekey(key.Sitekey) || !model.IsSecret(model.CaptchaSecretPrefix, secret) ||
@@ -109,9 +108,7 @@ func TestSitekeys(t *testing.T) {
 			"delete": func(id model.SitekeyID) error { return sites.New(d).Sitekeys.DeleteSitekey(ctx, account, id) },
 		} {
 			for _, id := range []model.SitekeyID{foreign.ID, 1 << 40} {
-				if err := change(id); !errors.Is(err, model.ErrNotFound) {
-					t.Errorf("%s %d: %v, want ErrNotFound", what, id, err)
-				}
+				testkit.ErrorIs(t, change(id), model.ErrNotFound, "%s %d", what, id)
 			}
 		}
 
@@ -130,8 +127,7 @@ func TestSitekeys(t *testing.T) {
 }
 
 func TestSitekeyFields(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx, account := t.Context(), world.New(t, d).Account("a")
 		key, _ := newSitekey(t, d, account, "example.com")
 
@@ -167,8 +163,7 @@ func TestSitekeyFields(t *testing.T) {
 }
 
 func TestSitekeyPages(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		account := world.New(t, d).Account("a")
 		var ids []model.SitekeyID
 		for range 5 {
@@ -193,17 +188,14 @@ func TestSitekeyPages(t *testing.T) {
 			after = got[len(got)-1]
 		}
 
-		if !slices.Equal(got, ids) {
-			t.Errorf("pages list %v, want %v", got, ids)
-		}
+		testkit.EqualSlices(t, got, ids, "pages list")
 	})
 }
 
 // TestWatchSitekeys checks that every change is reported, in the process that makes it and in
 // others, and not to watchers of sites.
 func TestWatchSitekeys(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		t.Run("here", func(t *testing.T) { testWatchSitekeys(t, d, d, "here") })
 		t.Run("elsewhere", func(t *testing.T) { testWatchSitekeys(t, d, dbtest.Open(t, databaseURL), "elsewhere") })
@@ -235,9 +227,7 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if id := <-changed; id != key.ID {
-			t.Errorf("%s: %d reported, want %d", what, id, key.ID)
-		}
+		testkit.Equal(t, <-changed, key.ID, "%s: reported", what)
 	}
 
 	expect("create", nil)

@@ -17,8 +17,7 @@ import (
 // TestChangesInOneTransaction checks that changes of sites are made all or not at all, see each
 // other, and are reported after the commit.
 func TestChangesInOneTransaction(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site, other := world.New(t, d).Site("example.com"), world.New(t, d).Site("other.example")
 		before := rulesOf(t, d, site)
 		changed, stop := collectChanges(t, d)

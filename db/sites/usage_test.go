@@ -16,8 +16,7 @@ import (
 // TestUsageDaysAreCountedOnce: a finished day is counted after its margin, once, and days that were
 // missed are caught up.
 func TestUsageDaysAreCountedOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := sites.New(d)
 		site, quiet := world.New(t, d).Site("a.example"), world.New(t, d).Site("b.example")
 		today := dbtest.Start.Day()

@@ -32,9 +32,7 @@ func watch(t *testing.T, d *db.DB) (changed chan model.SiteID, synced chan bool,
 
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("WatchSites returned %v", err)
-		}
+		testkit.ErrorIs(t, <-ended, context.Canceled, "WatchSites returned")
 	})
 
 	t.Cleanup(stop)
@@ -48,9 +46,7 @@ func wantNext[T comparable](t *testing.T, what string, c <-chan T, want T) {
 	t.Helper()
 	select {
 	case got := <-c:
-		if got != want {
-			t.Fatalf("%s: got %v, want %v", what, got, want)
-		}
+		testkit.Require(t, got, want, "%s", what)
 	case <-time.After(patience):
 		t.Fatalf("%s: nothing within %v, want %v", what, patience, want)
 	}
@@ -75,8 +71,7 @@ func wantState(t *testing.T, what string, synced <-chan bool, want bool) {
 // TestChangesReachEveryProcess checks that every change of a site is reported in another process,
 // and most of them within a second: on a busy machine one of them can take longer.
 func TestChangesReachEveryProcess(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		listener := dbtest.Open(t, databaseURL)
 		owner := world.New(t, d).User("owner@example.com")
@@ -152,9 +147,7 @@ func TestMissedSQLiteChanges(t *testing.T) {
 
 		select {
 		case id := <-changed:
-			if id != site.ID {
-				t.Fatalf("%s: site %d, want %d", when, id, site.ID)
-			}
+			testkit.Require(t, id, site.ID, "%s: site", when)
 		case <-synced:
 			// A query timed out on a slow machine, and the watcher may have missed the change.
 			change(when)
@@ -200,9 +193,7 @@ func TestSQLiteChangesAreBounded(t *testing.T) {
 		INSERT INTO changes (channel, id) SELECT 'another', n FROM numbers`)
 	testkit.NoError(t, err)
 	testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
-	if n, err := dbtest.Count(d, "changes"); err != nil || n != 4000 {
-		t.Errorf("%d changes are kept, %v; want 4000", n, err)
-	}
+	dbtest.HasRows(t, d, "changes", 4000, "changes are kept")
 }
 
 const listening = "pg_stat_activity WHERE datname = current_database() AND application_name LIKE '%watch'"
@@ -435,9 +426,7 @@ func TestWatchersShareAConnection(t *testing.T) {
 	stopFirst()
 	change()
 	wantNext(t, "a change for the remaining one", second, site.ID)
-	if len(first) != 0 {
-		t.Error("a change was reported to a watcher that has ended")
-	}
+	testkit.Equal(t, len(first), 0, "a change was reported to a watcher that has ended")
 	listens(1)
 
 	stopSecond()

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,8 +44,7 @@ func webhookMails(t *testing.T, d *db.DB) []string {
 // with only the hosts of the addresses. Members, viewers and other accounts get none, and a change
 // without effect is not mailed.
 func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site := world.New(t, d).Site("shop.example")
 		world.New(t, d).User("other@example.org")
@@ -104,9 +102,7 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 				want = []string{fmt.Sprintf("%s: %+v", first[0], data), fmt.Sprintf("second@example.com: %+v", data)}
 			}
 
-			if got := webhookMails(t, d)[len(before):]; !slices.Equal(got, want) {
-				t.Errorf("%+v: mails %q, want %q", step, got, want)
-			}
+			testkit.EqualSlices(t, webhookMails(t, d)[len(before):], want, "%+v: mails", step)
 		}
 	})
 }
@@ -114,8 +110,7 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 // TestMailsAboutAddressesAreBounded checks that only the first changes of a site on a day are
 // mailed, that the last of these mails says so, and that the next day starts again.
 func TestMailsAboutAddressesAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example")
 		change := func(n int, at model.Instant) {
 			t.Helper()
@@ -130,14 +125,10 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 		}
 
 		mails := webhookMails(t, d)
-		if len(mails) != outbox.MaxWebhookMails {
-			t.Fatalf("%d mails, want %d", len(mails), outbox.MaxWebhookMails)
-		}
+		testkit.Require(t, len(mails), outbox.MaxWebhookMails, "mails")
 
 		for i, mail := range mails {
-			if last := strings.Contains(mail, "Last:true"); last != (i == outbox.MaxWebhookMails-1) {
-				t.Errorf("mail %d: %s", i, mail)
-			}
+			testkit.Equal(t, strings.Contains(mail, "Last:true"), (i == outbox.MaxWebhookMails-1), "mail %d: %s", i, mail)
 		}
 
 		change(100, dbtest.Start.Add(24*time.Hour))
@@ -151,8 +142,7 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 // TestAShortSecretStillSigns checks that a secret stored before the minimum length existed is still
 // used, and that another short one is refused and changes nothing.
 func TestAShortSecretStillSigns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		key := []byte(strings.Repeat("key!", 8))
 		d.UseApplicationKey(key)

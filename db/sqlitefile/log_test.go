@@ -37,9 +37,7 @@ func openTestLog(t *testing.T, path string) (tls *libc.TLS, file uintptr) {
 	file = libc.Xcalloc(tls, 1, types.Size_t(size))
 
 	const flags = sqlite3.SQLITE_OPEN_WAL | sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE
-	if code := openLog(tls, 0, name, file, flags, 0); code != sqlite3.SQLITE_OK {
-		t.Fatalf("opening the log: %d", code)
-	}
+	testkit.Require(t, openLog(tls, 0, name, file, flags, 0), sqlite3.SQLITE_OK, "opening the log")
 
 	t.Cleanup(func() {
 		if logOf(file) != nil {
@@ -145,16 +143,12 @@ func compareLog(t *testing.T, random *rand.Rand) {
 		// Only the gathered bytes are lost.
 		kept, err := os.ReadFile(path)
 		testkit.NoError(t, err)
-		if l.used != 0 {
-			t.Fatalf("%d bytes are gathered after an error", l.used)
-		}
+		testkit.Require(t, l.used, 0, "bytes are gathered after an error")
 		model, end = kept, len(kept)
 	}
 
 	l.base = base
-	if code := syncLog(tls, file, sqlite3.SQLITE_SYNC_NORMAL); code != sqlite3.SQLITE_OK {
-		t.Fatalf("the last sync: %d", code)
-	}
+	testkit.Require(t, syncLog(tls, file, sqlite3.SQLITE_SYNC_NORMAL), sqlite3.SQLITE_OK, "the last sync")
 	wantFile(t, path, model)
 }
 
@@ -309,9 +303,7 @@ func onlyLog(t *testing.T) *log {
 	openLogs.RLock()
 	defer openLogs.RUnlock()
 
-	if len(openLogs.byFile) != 1 {
-		t.Fatalf("%d logs are open, want one", len(openLogs.byFile))
-	}
+	testkit.Require(t, len(openLogs.byFile), 1, "logs are open")
 
 	var only *log
 	for _, l := range openLogs.byFile {

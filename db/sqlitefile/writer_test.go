@@ -188,15 +188,11 @@ func TestCancelledWriters(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 
-		if err := w.take(ctx, Ordinary); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("take = %v, want the deadline exceeded", err)
-		}
+		testkit.ErrorIs(t, w.take(ctx, Ordinary), context.DeadlineExceeded, "take")
 
 		_ = w.giveBack(Urgent, false)
 
-		if err := w.take(t.Context(), Ordinary); err != nil {
-			t.Errorf("take after the others have left: %v", err)
-		}
+		testkit.Succeeds(t, w.take(t.Context(), Ordinary), "take after the others have left")
 
 		refused := make(chan error)
 
@@ -211,15 +207,11 @@ func TestCancelledWriters(t *testing.T) {
 		}
 
 		for range w.waiting {
-			if err := <-refused; !errors.Is(err, errWriterClosed) {
-				t.Errorf("take = %v, want the error of a closed database", err)
-			}
+			testkit.ErrorIs(t, <-refused, errWriterClosed, "take")
 		}
 
 		_ = w.giveBack(Ordinary, false)
 
-		if err := w.take(t.Context(), Urgent); !errors.Is(err, errWriterClosed) {
-			t.Errorf("take = %v, want the error of a closed database", err)
-		}
+		testkit.ErrorIs(t, w.take(t.Context(), Urgent), errWriterClosed, "take")
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/tables"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestValuesOfVisits checks that a visit written to SQLite is read back unchanged, and that no
@@ -44,9 +45,7 @@ func TestValuesOfVisits(t *testing.T) {
 			var read model.Visit
 			tables.Visits.Columns.Set(&read, values)
 
-			if !reflect.DeepEqual(read, test.visit) {
-				t.Errorf("read %+v, want %+v", read, test.visit)
-			}
+			testkit.DeepEqual(t, read, test.visit, "read")
 		})
 	}
 }
@@ -162,15 +161,11 @@ func TestWithin(t *testing.T) {
 	var got row
 	columns.Set(&got, columns.AppendValues(nil, &want))
 
-	if got != want {
-		t.Errorf("read %+v, want %+v", got, want)
-	}
+	testkit.Equal(t, got, want, "read")
 
 	arrays := columns.Arrays([]row{want, {}}, 1)
 	if ids, ok := arrays[2].([][]byte); !ok || !bytes.Equal(ids[0], want.key.ID[:]) || cap(arrays) < 5 {
 		t.Errorf("arrays %v", arrays)
 	}
-	if list := columns.List("k."); list != "k.account_id, k.issued_at, k.id, k.note" {
-		t.Errorf("list %q", list)
-	}
+	testkit.Equal(t, columns.List("k."), "k.account_id, k.issued_at, k.id, k.note", "list")
 }

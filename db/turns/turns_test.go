@@ -122,9 +122,7 @@ func TestTurnsAreBounded(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(want)
 
-		if !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		testkit.EqualSlices(t, got, want, "got")
 
 		end()
 
@@ -172,9 +170,7 @@ func TestNewKeysGoFirst(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		work("c", 1)
 		callers.Wait()
-		if len(q.keys) != 1 {
-			t.Errorf("%d keys are remembered, want one", len(q.keys))
-		}
+		testkit.Equal(t, len(q.keys), 1, "keys are remembered")
 	})
 }
 

@@ -26,9 +26,7 @@ func TestSQLiteReadsAfterWrites(t *testing.T) {
 	p := &changePoll{of: &SQLite{logFile: path}}
 	check := func(when string, want bool) {
 		t.Helper()
-		if got := p.due(); got != want {
-			t.Errorf("%s: due is %v, want %v", when, got, want)
-		}
+		testkit.Equal(t, p.due(), want, "%s: due", when)
 		p.readAt = time.Now()
 	}
 

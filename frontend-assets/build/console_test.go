@@ -56,9 +56,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		}
 
 		for _, list := range imports {
-			if list[2] != "./main.js" {
-				t.Errorf("%s imports %s", name, list[2])
-			}
+			testkit.Equal(t, list[2], "./main.js", "%s imports", name)
 			for _, item := range strings.Split(list[1], ",") {
 				if imported := strings.Fields(item)[0]; !exported[imported] {
 					t.Errorf("%s imports %s, which main.js does not export", name, imported)

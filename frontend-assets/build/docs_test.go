@@ -47,9 +47,7 @@ func TestDocumentedSizes(t *testing.T) {
 			if strings.Contains(got, ".") {
 				want = fmt.Sprintf("%.1f", float64(info.Size())/1000)
 			}
-			if got != want {
-				t.Errorf("%s: %s%s has %s, want %s", d.document, d.file, form, got, want)
-			}
+			testkit.Equal(t, got, want, "%s: %s%s", d.document, d.file, form)
 		}
 	}
 }

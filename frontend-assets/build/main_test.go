@@ -58,18 +58,14 @@ func TestCheckNamesEveryDifference(t *testing.T) {
 				t.Errorf("compare = %v, want an error with %q", err, test.want)
 			}
 			testkit.NoError(t, write(dist, files))
-			if err := compare(dist, files); err != nil {
-				t.Errorf("after writing again: %v", err)
-			}
+			testkit.Succeeds(t, compare(dist, files), "after writing again")
 		})
 	}
 }
 
 func TestBudgetIsHeld(t *testing.T) {
 	b := built{asset: asset{Out: "svc.js", Budget: 3}, Gzip: []byte("abc")}
-	if err := b.withinBudget(); err != nil {
-		t.Errorf("3 of 3 bytes: %v", err)
-	}
+	testkit.Succeeds(t, b.withinBudget(), "3 of 3 bytes")
 
 	b.Budget = 2
 	if err := b.withinBudget(); err == nil || !strings.Contains(err.Error(), "svc.js has 3 bytes gzip-compressed, its budget is 2") {
@@ -114,9 +110,7 @@ func TestStylesheetReachesTheScriptMinified(t *testing.T) {
 
 	sheet, err := asset{Entry: "a.css", Out: "a.css"}.build(root)
 	testkit.NoError(t, err)
-	if got := string(sheet.Raw); got != ".a{color:red}\n" {
-		t.Errorf("the stylesheet is %q", got)
-	}
+	testkit.Equal(t, string(sheet.Raw), ".a{color:red}\n", "the stylesheet")
 
 	testkit.NoError(t, os.WriteFile(filepath.Join(root, "a.css"), []byte(".a { color: red"), 0o644))
 
@@ -140,9 +134,7 @@ func TestWidgetBudgetCountsWhatBrowsersLoad(t *testing.T) {
 	}
 
 	sizes := map[string]int{widget[0]: widgetBudget - 1, widget[1]: 1, "svc.js": 5}
-	if err := withinWidgetBudget(sizes); err != nil {
-		t.Errorf("exactly the budget: %v", err)
-	}
+	testkit.Succeeds(t, withinWidgetBudget(sizes), "exactly the budget")
 
 	sizes[widget[2]] = 1
 	if err := withinWidgetBudget(sizes); err == nil || !strings.Contains(err.Error(), "14337 bytes gzip-compressed, its budget is 14336") {
@@ -150,9 +142,7 @@ func TestWidgetBudgetCountsWhatBrowsersLoad(t *testing.T) {
 	}
 
 	sizes = map[string]int{germanView[0]: germanViewBudget - 1, germanView[1]: 1}
-	if err := withinGermanViewBudget(sizes); err != nil {
-		t.Errorf("exactly the budget of the first view in German: %v", err)
-	}
+	testkit.Succeeds(t, withinGermanViewBudget(sizes), "exactly the budget of the first view in German")
 
 	sizes[germanView[1]] = 2
 	if err := withinGermanViewBudget(sizes); err == nil || !strings.Contains(err.Error(), "its budget is 37500") {

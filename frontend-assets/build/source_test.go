@@ -54,9 +54,7 @@ func TestCommittedScriptsHaveTheSyntaxOfOldBrowsers(t *testing.T) {
 
 		script, err := os.ReadFile(filepath.Join(root, "dist", filepath.FromSlash(a.Out)))
 		testkit.NoError(t, err)
-		if problem := newerSyntax(string(script)); problem != "" {
-			t.Errorf("%s: %s", a.Out, problem)
-		}
+		testkit.Equal(t, newerSyntax(string(script)), "", "%s", a.Out)
 	}
 }
 
@@ -88,9 +86,7 @@ func TestSourcesDoNotImportInCircles(t *testing.T) {
 		if extension := filepath.Ext(a.Entry); extension != ".ts" && extension != ".tsx" {
 			continue
 		}
-		if circle := importCircle(t, root, a.Entry); circle != "" {
-			t.Errorf("%s: %s", a.Out, circle)
-		}
+		testkit.Equal(t, importCircle(t, root, a.Entry), "", "%s", a.Out)
 	}
 
 	dir := t.TempDir()

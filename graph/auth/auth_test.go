@@ -49,9 +49,7 @@ func TestPasswords(t *testing.T) {
 	if _, _, err := p.check(t.Context(), "x", "not a hash"); err == nil {
 		t.Error("an unreadable stored hash is no error")
 	}
-	if len(p.turns) != 0 {
-		t.Errorf("%d turns were not returned", len(p.turns))
-	}
+	testkit.Equal(t, len(p.turns), 0, "turns were not returned")
 }
 
 func TestHashingWaitsForItsTurn(t *testing.T) {
@@ -146,9 +144,7 @@ func TestNetwork(t *testing.T) {
 		return string(narrow)
 	}
 	for _, pair := range same {
-		if of(pair[0]) != of(pair[1]) {
-			t.Errorf("%s and %s count as two networks", pair[0], pair[1])
-		}
+		testkit.Equal(t, of(pair[0]), of(pair[1]), "%s and %s count as two networks", pair[0], pair[1])
 	}
 
 	for _, pair := range different {

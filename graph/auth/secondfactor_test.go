@@ -19,9 +19,7 @@ func TestTOTPCodes(t *testing.T) {
 	t.Parallel()
 
 	for step, want := range []string{"755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583", "399871", "520489"} {
-		if got := totpCode(rfcSecret, int64(step)); got != want {
-			t.Errorf("step %d: %s, want %s", step, got, want)
-		}
+		testkit.Equal(t, totpCode(rfcSecret, int64(step)), want, "step %d", step)
 	}
 
 	for seconds, code := range map[int64]string{1111111109: "081804", 1111111111: "050471", 1234567890: "005924",

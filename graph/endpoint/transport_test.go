@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // reader is an executor that counts how many requests it parses at once. Its other methods are not
@@ -81,9 +82,7 @@ func TestFewRequestsAreParsedAtOnce(t *testing.T) {
 	}
 
 	for range sent - most - line {
-		if status := <-statuses; status != http.StatusServiceUnavailable {
-			t.Errorf("one too many: status %d", status)
-		}
+		testkit.Equal(t, <-statuses, http.StatusServiceUnavailable, "one too many: status")
 	}
 
 	for range most {
@@ -93,14 +92,10 @@ func TestFewRequestsAreParsedAtOnce(t *testing.T) {
 	requests.Wait()
 
 	for range most + line {
-		if status := <-statuses; status != http.StatusOK {
-			t.Errorf("another one: status %d", status)
-		}
+		testkit.Equal(t, <-statuses, http.StatusOK, "another one: status")
 	}
 
-	if got := exec.most.Load(); got != most {
-		t.Errorf("%d requests were parsed at once, want %d", got, most)
-	}
+	testkit.Equal(t, exec.most.Load(), most, "requests were parsed at once")
 }
 
 // TestSchemaResponsesAreCached: a response is computed once for each query, operation name and
@@ -142,7 +137,5 @@ func TestSchemaResponsesAreCached(t *testing.T) {
 		transport.schema.serve(httptest.NewRecorder(), transport.newRequest(""), &graphql.RawParams{Query: "{ failing }"}, transport.parsing, failing)
 	}
 
-	if runs != before+2 {
-		t.Error("a response with errors was cached")
-	}
+	testkit.Equal(t, runs, before+2, "a response with errors was cached")
 }

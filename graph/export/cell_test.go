@@ -47,9 +47,7 @@ func readCells(t testing.TB) *cells {
 func TestSharedCells(t *testing.T) {
 	t.Parallel()
 	for _, test := range readCells(t).Cases {
-		if got := cell(test.Text); got != test.Cell {
-			t.Errorf("%s: %q became %q, want %q", test.Name, test.Text, got, test.Cell)
-		}
+		testkit.Equal(t, cell(test.Text), test.Cell, "%s: %q", test.Name, test.Text)
 	}
 }
 
@@ -71,9 +69,7 @@ func TestHiddenCharacters(t *testing.T) {
 				want = "x;" + string(r) + "'=1"
 			}
 
-			if got := cell(text); got != want {
-				t.Errorf("%q became %q, want %q", text, got, want)
-			}
+			testkit.Equal(t, cell(text), want, "%q", text)
 		}
 	}
 }
@@ -118,9 +114,7 @@ func TestCells(t *testing.T) {
 		{json.RawMessage(`{"a":"b;c","n":-1}`), `{"a":"b;c","n":-1}`},
 		{json.RawMessage(`{"a":"b;=1;c"}`), `{"a":"b\u003b=1\u003bc"}`},
 	} {
-		if got := cell(test.value); got != test.want {
-			t.Errorf("%q: %q, want %q", test.value, got, test.want)
-		}
+		testkit.Equal(t, cell(test.value), test.want, "%q", test.value)
 	}
 }
 
@@ -146,9 +140,7 @@ func FuzzCells(f *testing.F) {
 			}
 		}
 
-		if strings.ReplaceAll(got, "'", "") != strings.ReplaceAll(text, "'", "") {
-			t.Errorf("%q became %q", text, got)
-		}
+		testkit.Equal(t, strings.ReplaceAll(got, "'", ""), strings.ReplaceAll(text, "'", ""), "%q became %q", text, got)
 
 		object, err := json.Marshal(map[string]string{"a": text})
 		testkit.NoError(t, err)

@@ -209,8 +209,7 @@ func paths(rows []map[string]any) []string {
 }
 
 func TestErrors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		foreign := nodeid.Of(s.ids, other.site.ID)
 		for _, test := range []struct {
@@ -295,8 +294,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestRange(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		midnight := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 		s.store(midnight.Add(-time.Microsecond), model.Visit{Channel: "direct", Visitor: model.VisitorID{1}}, "/19th")
@@ -322,8 +320,7 @@ func TestRange(t *testing.T) {
 }
 
 func TestPaging(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		var want []string
 		for i := range 25 {
@@ -341,12 +338,8 @@ func TestPaging(t *testing.T) {
 			cursor = page[len(page)-1]["row_id"].(string)
 		}
 
-		if !slices.Equal(byOffset, want) {
-			t.Errorf("by offset: %q", byOffset)
-		}
-		if !slices.Equal(byCursor, want) {
-			t.Errorf("by cursor: %q", byCursor)
-		}
+		testkit.EqualSlices(t, byOffset, want, "by offset")
+		testkit.EqualSlices(t, byCursor, want, "by cursor")
 		if rest := s.rows(map[string]string{"cursor": cursor}); len(rest) != 0 {
 			t.Errorf("after the last row: %v", rest)
 		}
@@ -355,8 +348,7 @@ func TestPaging(t *testing.T) {
 
 // TestColumns compares a whole row, in both formats.
 func TestColumns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, Channel: "paid search", Referrer: "www.google.com",
 			UserID: []byte{0xfe, 15: 0x01},
@@ -404,21 +396,16 @@ func TestColumns(t *testing.T) {
 				wantCell = "'-B"
 			}
 
-			if got := records[1][i]; got != wantCell {
-				t.Errorf("CSV column %s: %q, want %q", name, got, wantCell)
-			}
+			testkit.Equal(t, records[1][i], wantCell, "CSV column %s", name)
 		}
 
-		if len(records[0]) != len(want) {
-			t.Errorf("%d CSV columns, want %d", len(records[0]), len(want))
-		}
+		testkit.Equal(t, len(records[0]), len(want), "CSV columns")
 	})
 }
 
 // TestEventColumns compares a whole row as it is sent, in both formats.
 func TestEventColumns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
 		s.storeEvent(
@@ -467,8 +454,7 @@ func TestEventColumns(t *testing.T) {
 // TestControlCharacters: texts with tabs, newlines and quotes keep both formats readable and are
 // returned as stored.
 func TestControlCharacters(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
 		const path, properties = "/a\tb\nc \"d\", \x01\x7f\ufffd", `{"a\n":"\t\r\n\u0001","n":"1e400"}`
@@ -485,20 +471,15 @@ func TestControlCharacters(t *testing.T) {
 		if err != nil || len(records) != 2 {
 			t.Fatalf("CSV %q: %d records, %v; want 2", text, len(records), err)
 		}
-		if got := records[1][3]; got != path {
-			t.Errorf("CSV: path %q, want %q", got, path)
-		}
-		if got := records[1][7]; got != properties {
-			t.Errorf("CSV: properties %q, want %q", got, properties)
-		}
+		testkit.Equal(t, records[1][3], path, "CSV: path")
+		testkit.Equal(t, records[1][7], properties, "CSV: properties")
 	})
 }
 
 // TestLineBreaks: the CSV file has line breaks of texts as they are stored. The bytes are compared,
 // because Go's reader changes line breaks.
 func TestLineBreaks(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
 		for i, path := range []string{"/a\nb", "/a\rb", "/a\r\nb", "\r\n", "/a\n\r=1\r"} {
@@ -530,8 +511,7 @@ func TestLineBreaks(t *testing.T) {
 
 // TestAmounts: every amount is a number with all its decimals, in both formats.
 func TestAmounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 
 		amounts := map[model.Money]string{
@@ -561,12 +541,8 @@ func TestAmounts(t *testing.T) {
 		for i, row := range rows {
 			id, _ := strconv.ParseUint(row.RowID[len(row.RowID)-16:], 16, 64)
 			want := amounts[model.Money(id)]
-			if string(row.Value) != want {
-				t.Errorf("JSON value of %d: %s, want %s", int64(id), row.Value, want)
-			}
-			if got := records[i+1][4]; got != want {
-				t.Errorf("CSV value of %d: %s, want %s", int64(id), got, want)
-			}
+			testkit.Equal(t, string(row.Value), want, "JSON value of %d: %s", int64(id), row.Value)
+			testkit.Equal(t, records[i+1][4], want, "CSV value of %d", int64(id))
 		}
 	})
 }
@@ -574,8 +550,7 @@ func TestAmounts(t *testing.T) {
 // TestEventPaging: range, offset and cursor work for events as for page views, and neither appears
 // among the other.
 func TestEventPaging(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/a page view")
 		midnight := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
@@ -603,22 +578,15 @@ func TestEventPaging(t *testing.T) {
 			cursor = page[len(page)-1]["row_id"].(string)
 		}
 
-		if !slices.Equal(byOffset, want) {
-			t.Errorf("by offset: %q", byOffset)
-		}
-		if !slices.Equal(byCursor, want) {
-			t.Errorf("by cursor: %q", byCursor)
-		}
-		if got := paths(s.rows(nil)); !slices.Equal(got, []string{"/a page view"}) {
-			t.Errorf("page views: %q", got)
-		}
+		testkit.EqualSlices(t, byOffset, want, "by offset")
+		testkit.EqualSlices(t, byCursor, want, "by cursor")
+		testkit.EqualSlices(t, paths(s.rows(nil)), []string{"/a page view"}, "page views")
 	})
 }
 
 // TestFarRange: days outside of the range of time-based ids are accepted.
 func TestFarRange(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
 
@@ -639,8 +607,7 @@ func TestFarRange(t *testing.T) {
 }
 
 func TestNothingToExport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		for kind, header := range map[string]string{"pageviews": "row_id,time,pageview_id,", "events": "row_id,time,event,"} {
 			if _, body := s.get(map[string]string{"type": kind}, nil); strings.TrimSpace(body) != "[]" {
@@ -657,8 +624,7 @@ func TestNothingToExport(t *testing.T) {
 
 // TestNullColumns: an unknown value is null in JSON and empty in CSV.
 func TestNullColumns(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
 
@@ -690,8 +656,7 @@ func TestNullColumns(t *testing.T) {
 }
 
 func TestDatabaseUnavailable(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 
 		testkit.NoError(t, d.Close())
@@ -706,8 +671,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 // TestDownloadsOfSeveralAccounts: a member downloads the sites of each of their accounts, and no
 // other ones.
 func TestDownloadsOfSeveralAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first, second, foreign := newShop(t, d, "first.example"), newShop(t, d, "second.example"), newShop(t, d, "foreign.example")
 		world.New(t, d).Member(first.owner.AccountID, "agency@example.com", model.RoleViewer)
 		testkit.NoError(t, dbtest.Exec(d, "INSERT INTO memberships (user_id, account_id, role, created_at) "+
@@ -719,17 +683,14 @@ func TestDownloadsOfSeveralAccounts(t *testing.T) {
 		first.owner = agency
 		for site, want := range map[*model.Site]int{first.site: 200, second.site: 200, foreign.site: 404} {
 			response, body := first.get(map[string]string{"site_id": nodeid.Of(first.ids, site.ID)}, nil)
-			if response.StatusCode != want {
-				t.Errorf("%s: %s %s, want %d", site.Domain, response.Status, body, want)
-			}
+			testkit.Equal(t, response.StatusCode, want, "%s: %s %s", site.Domain, response.Status, body)
 		}
 	})
 }
 
 // TestDownloadsOfGuests: a guest downloads the own site of an account, and no other one.
 func TestDownloadsOfGuests(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first := newShop(t, d, "first.example")
 		other := world.New(t, d).Site("other.example", world.Of(first.owner.AccountID))
 		invitation := model.NewInvitation(first.owner.AccountID, "guest@example.com", model.RoleViewer, "secret", dbtest.Start)
@@ -743,9 +704,7 @@ func TestDownloadsOfGuests(t *testing.T) {
 		first.owner = guest
 		for site, want := range map[*model.Site]int{first.site: 200, other: 404} {
 			response, body := first.get(map[string]string{"site_id": nodeid.Of(first.ids, site.ID)}, nil)
-			if response.StatusCode != want {
-				t.Errorf("%s: %s %s, want %d", site.Domain, response.Status, body, want)
-			}
+			testkit.Equal(t, response.StatusCode, want, "%s: %s %s", site.Domain, response.Status, body)
 		}
 	})
 }
@@ -777,8 +736,7 @@ func (s *shop) storeMany() {
 
 // TestSlowReadersHoldNobody: downloads whose clients do not read hold no database connection.
 func TestSlowReadersHoldNobody(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 
@@ -854,8 +812,7 @@ func (s *shop) start(ctx context.Context) <-chan outcome {
 // TestSixDownloadsAtOnce: concurrent downloads of an account wait for each other, and all of them
 // succeed.
 func TestSixDownloadsAtOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 
@@ -888,8 +845,7 @@ func TestSixDownloadsAtOnce(t *testing.T) {
 // of arrival. A disconnected client leaves the queue. Waiting downloads hold no database connection
 // and do not delay other accounts.
 func TestDownloadsQueue(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		s.storeMany()
 		queue := s.queued(time.Hour, 0)
@@ -975,8 +931,7 @@ func TestWaitInVain(t *testing.T) {
 // cannot be mistaken for a complete one.
 func TestBrokenDownload(t *testing.T) {
 	testkit.SkipLong(t, "a download of many rows")
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/figures"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func answerOf(totals ...scan.Figures) *reports.Answer {
@@ -69,9 +70,7 @@ func TestRatesOfKinds(t *testing.T) {
 		}
 	}
 
-	if kind := figures.KindOf(model.DimensionSource); kind != figures.Totals {
-		t.Errorf("rows of sources have the kind %d", kind)
-	}
+	testkit.Equal(t, figures.KindOf(model.DimensionSource), figures.Totals, "rows of sources have the kind")
 }
 
 // TestUnknownVisits checks that rates leave out page views of a service that knows neither visits
@@ -101,13 +100,9 @@ func TestAverageOrder(t *testing.T) {
 		if one.AverageOrder != nil {
 			average = *one.AverageOrder
 		}
-		if average != want[one.Currency] {
-			t.Errorf("%s: the average order is %d, want %d", one.Currency, average, want[one.Currency])
-		}
+		testkit.Equal(t, average, want[one.Currency], "%s: the average order", one.Currency)
 	}
-	if !slices.Equal(order, []string{"CHF", "EUR", "USD"}) {
-		t.Errorf("the order is %v", order)
-	}
+	testkit.EqualSlices(t, order, []string{"CHF", "EUR", "USD"}, "the order")
 }
 
 // TestOrdered checks the order of rows in both directions: ties by value, rows without the figure

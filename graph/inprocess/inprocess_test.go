@@ -72,14 +72,10 @@ func TestKeptLinks(t *testing.T) {
 		at   time.Duration
 		want string
 	}{{1, 0, "tgv_1"}, {1, 58 * time.Minute, "tgv_1"}, {1, 59 * time.Minute, ""}, {1, 2 * time.Hour, ""}, {2, 0, ""}} {
-		if got := kept.get([32]byte{test.key}, now.Add(test.at)); got != test.want {
-			t.Errorf("key %d after %v: %q, want %q", test.key, test.at, got, test.want)
-		}
+		testkit.Equal(t, kept.get([32]byte{test.key}, now.Add(test.at)), test.want, "key %d after %v", test.key, test.at)
 	}
 	for i := range 2 * maxLinks {
 		kept.add([32]byte{byte(i), byte(i >> 8), 1}, viewer{"x", now.Add(time.Hour)})
 	}
-	if n := kept.opened.Len(); n != maxLinks {
-		t.Errorf("%d links are kept, want %d", n, maxLinks)
-	}
+	testkit.Equal(t, kept.opened.Len(), maxLinks, "links are kept")
 }

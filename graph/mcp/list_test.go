@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -89,9 +88,7 @@ func TestListOfTools(t *testing.T) {
 					t.Errorf("%s, %s: %+v", name, protocol, tool)
 				}
 			}
-			if !slices.Equal(names, want) {
-				t.Errorf("%s, %s: %v, want %v", name, protocol, names, want)
-			}
+			testkit.EqualSlices(t, names, want, "%s, %s", name, protocol)
 			if got.Result.CacheScope != "private" || (got.Result.ResultType == "complete") != (protocol == "new") {
 				t.Errorf("%s, %s: cache scope %q, type %q", name, protocol, got.Result.CacheScope, got.Result.ResultType)
 			}

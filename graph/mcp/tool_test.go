@@ -54,9 +54,7 @@ func TestMetrics(t *testing.T) {
 
 	report := s.tool(t, "report")
 	known := report.input.Schema().Properties["metrics"].Items.Enum
-	if !slices.Equal(known, want) {
-		t.Errorf("the argument metrics has %v, want %v", known, want)
-	}
+	testkit.EqualSlices(t, known, want, "the argument metrics")
 	d, err := report.compose(map[string]any{"metrics": want}, true)
 	testkit.NoError(t, err)
 	for _, field := range want {
@@ -323,9 +321,7 @@ func FuzzArguments(f *testing.F) {
 		if !word.MatchString(sent) {
 			t.Errorf("%s %s: GraphQL got %s", name, arguments, sent)
 		}
-		if log.String() != "" {
-			t.Errorf("logged %s", log)
-		}
+		testkit.Equal(t, log.String(), "", "logged %s", log)
 	})
 }
 
@@ -353,9 +349,7 @@ func TestInternalErrorsAreLogged(t *testing.T) {
 	for _, known := range []error{model.ErrForbidden, inprocess.Failed(errors.New("inside")).Errors} {
 		s.logFault(t.Context(), "sites", known)
 	}
-	if log.String() != "" {
-		t.Errorf("errors of callers are logged: %s", log)
-	}
+	testkit.Equal(t, log.String(), "", "errors of callers are logged: %s", log)
 
 	_, err := s.call(c, s.tool(t, "sites"), nil)
 	s.logFault(t.Context(), "broken", err)

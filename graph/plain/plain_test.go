@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"io"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/vektah/gqlparser/v2"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestQuestions checks what reaches GraphQL for an address, and that the query fits the schema.
@@ -52,9 +53,7 @@ func TestQuestions(t *testing.T) {
 		if want["filters"] = test.f; test.f == nil {
 			want["filters"] = []map[string]any{}
 		}
-		if !reflect.DeepEqual(q.variables, want) {
-			t.Errorf("%q: variables %v, want %v", test.query, q.variables, want)
-		}
+		testkit.DeepEqual(t, q.variables, want, "%q: variables", test.query)
 		for _, site := range []string{"site_1", "shop.example"} {
 			for _, isLink := range []bool{false, true} {
 				text, _ := q.query(site, isLink)
@@ -233,8 +232,6 @@ func TestShortNumbers(t *testing.T) {
 		"0": "0", "999": "999", "1000": "1.0k", "1234": "1.2k", "9949": "9.9k", "9951": "10k", "34567": "35k", "999499": "999k",
 		"999500": "1.0M", "5600000": "5.6M", "12345678901": "12G", "2.5": "2.5", "null": "–", "": "–",
 	} {
-		if got := short(text); got != want {
-			t.Errorf("short(%q) is %s, want %s", text, got, want)
-		}
+		testkit.Equal(t, short(text), want, "short(%q)", text)
 	}
 }

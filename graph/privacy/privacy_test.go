@@ -325,9 +325,7 @@ func TestLanguagesHaveTheSameSections(t *testing.T) {
 		if en != de || strings.Count(en, "###") != 8 {
 			t.Errorf("%s:\n%s\n%s", name, en, de)
 		}
-		if Text("fr", &f) != Text(model.English, &f) {
-			t.Errorf("%s: an unknown language is not English", name)
-		}
+		testkit.Equal(t, Text("fr", &f), Text(model.English, &f), "%s: an unknown language is not English", name)
 	}
 }
 

@@ -127,9 +127,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 
 		trusted := i.settings()
 		trusted.Trusted = true
-		if err := c.Check(t.Context(), trusted); err != nil {
-			t.Errorf("the installation's issuer: %v", err)
-		}
+		testkit.Succeeds(t, c.Check(t.Context(), trusted), "the installation's issuer")
 	})
 
 	for _, field := range []string{"token_endpoint", "jwks_uri"} {
@@ -175,21 +173,15 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		i.discovery(w)
 	})
-	if got := reason(finish(t.Context(), c, i.settings())); got != provider.Misconfigured {
-		t.Errorf("a redirect of the token endpoint: %q", got)
-	}
+	testkit.Equal(t, reason(finish(t.Context(), c, i.settings())), provider.Misconfigured, "a redirect of the token endpoint")
 
 	moved := newIssuer(t, "127.0.0.1")
 	c = newClient(time.Now, local, moved, other)
 	moved.set(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusFound)
 	})
-	if got := reason(c.Check(t.Context(), moved.settings())); got != provider.Misconfigured {
-		t.Errorf("a redirect of the metadata: %q", got)
-	}
-	if n := other.connections.Load(); n != 0 {
-		t.Errorf("%d connections to the other server", n)
-	}
+	testkit.Equal(t, reason(c.Check(t.Context(), moved.settings())), provider.Misconfigured, "a redirect of the metadata")
+	testkit.Equal(t, other.connections.Load(), 0, "connections to the other server")
 }
 
 // TestMetadataNeedsTLS checks each address of the metadata.
@@ -280,9 +272,7 @@ func TestSlowIssuerLeavesCalls(t *testing.T) {
 	trusted := own.settings()
 	trusted.Trusted = true
 	for _, s := range []provider.Settings{other.settings(), trusted} {
-		if err := c.Check(t.Context(), s); err != nil {
-			t.Errorf("another provider: %v", err)
-		}
+		testkit.Succeeds(t, c.Check(t.Context(), s), "another provider")
 	}
 
 	// The other ten end with their requests, or after the wait for a call. The two go on without
@@ -371,9 +361,7 @@ func TestUnknownIssuersLeaveCalls(t *testing.T) {
 
 	// After an hour without a call, the honest issuer is as unknown as they are.
 	at.add(time.Hour)
-	if got := reason(finish(t.Context(), c, honest.settings())); got != provider.Unavailable {
-		t.Errorf("an hour later: %q", got)
-	}
+	testkit.Equal(t, reason(finish(t.Context(), c, honest.settings())), provider.Unavailable, "an hour later")
 }
 
 // TestSlowIssuersLeaveCalls checks that issuers that have answered before get two calls together
@@ -431,9 +419,7 @@ func TestLeavingBrowsers(t *testing.T) {
 
 	ctx, leave := context.WithCancel(t.Context())
 	honest.set(func(http.ResponseWriter, *http.Request) { leave() })
-	if got := reason(finish(ctx, c, honest.settings())); got != provider.Misconfigured {
-		t.Errorf("a request that ends during the call: %q", got)
-	}
+	testkit.Equal(t, reason(finish(ctx, c, honest.settings())), provider.Misconfigured, "a request that ends during the call")
 	honest.serve.Store(nil)
 
 	for n := range 2 {
@@ -462,13 +448,9 @@ func TestWaitEndsWithRequest(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := reason(c.Check(ctx, i.settings())); got != provider.Unavailable {
-		t.Errorf("a request that has ended: %q", got)
-	}
+	testkit.Equal(t, reason(c.Check(ctx, i.settings())), provider.Unavailable, "a request that has ended")
 	close(release)
-	if err := <-first; err != nil {
-		t.Errorf("the discovery: %v", err)
-	}
+	testkit.Succeeds(t, <-first, "the discovery")
 }
 
 // TestStaleMetadata checks that a failed refresh keeps the metadata for a day, and repeats no call
@@ -488,15 +470,11 @@ func TestStaleMetadata(t *testing.T) {
 	})
 	at.add(time.Hour)
 	for range 3 {
-		if err := c.Check(t.Context(), i.settings()); err != nil {
-			t.Errorf("an hour old, and the provider is away: %v", err)
-		}
+		testkit.Succeeds(t, c.Check(t.Context(), i.settings()), "an hour old, and the provider is away")
 	}
 	at.add(10 * time.Second)
 	_ = c.Check(t.Context(), i.settings())
-	if calls.Load() != 2 {
-		t.Errorf("%d calls, want 2", calls.Load())
-	}
+	testkit.Equal(t, calls.Load(), 2, "calls")
 
 	at.add(24 * time.Hour)
 	if got := reason(c.Check(t.Context(), i.settings())); got == "" {

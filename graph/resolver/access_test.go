@@ -86,7 +86,5 @@ func TestEveryPermissionIsKnown(t *testing.T) {
 			t.Errorf("the target %s is unknown", of)
 		}
 	}
-	if permissions[generated.PermissionSendOut] != model.MaySendOut {
-		t.Error("SEND_OUT is another permission")
-	}
+	testkit.Equal(t, permissions[generated.PermissionSendOut], model.MaySendOut, "SEND_OUT is another permission")
 }

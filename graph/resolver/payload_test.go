@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPayloads compares the list of payloads with the types that the mutations return, and fills
@@ -29,9 +30,7 @@ func TestPayloads(t *testing.T) {
 		}
 	}
 
-	if len(payloads) != len(returned) {
-		t.Errorf("%d payloads are listed, and mutations return %d", len(payloads), len(returned))
-	}
+	testkit.Equal(t, len(payloads), len(returned), "payloads are listed, and mutations return %d", len(returned))
 }
 
 // TestPayloadsOfSchema checks that a mutation with an unlisted payload is refused at the start.

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPointsOfReports checks the prices of docs/owner/reports.md.
@@ -58,9 +59,7 @@ func TestReportsPayForTheirTime(t *testing.T) {
 			t.Fatalf("%s: %v", test.name, err)
 		}
 		p.PayAfter(test.took)
-		if got := remaining(request); got != test.want {
-			t.Errorf("%s: %d points remain, want %d", test.name, got, test.want)
-		}
+		testkit.Equal(t, remaining(request), test.want, "%s: points remain", test.name)
 	}
 
 	request := limits.Of(l.WithRequest(t.Context(), netip.Addr{}, false, now))

@@ -198,8 +198,7 @@ func TestSignInRenewsAnOldHash(t *testing.T) {
 }
 
 func TestSignInThrottle(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		owner.signOut()
 		attacker := a.client()
 		attacker.address = "198.51.100.7"
@@ -369,8 +368,7 @@ func TestCookieAttributes(t *testing.T) {
 }
 
 func TestSignInChangesTheSessionID(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		first := c.cookies()[sessionCookie]
 		c.signIn("owner@example.com", password).ok(t, "signIn")
 
@@ -421,8 +419,7 @@ func TestRevokedSessions(t *testing.T) {
 }
 
 func TestSessionEndsAfterTwoIdleWeeks(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		a.clock.Add(model.SessionIdle - time.Second)
 
 		differ(t, c.viewer(), "", "ended early")
@@ -475,9 +472,7 @@ func TestOneRequestMaySignOutAndInAgain(t *testing.T) {
 }
 
 func TestUserWithoutTheGraphQLHandler(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
-
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		request := httptest.NewRequest(http.MethodGet, "/export", nil)
 		if user, err := a.auth.Downloader(request); user != nil || err != auth.ErrUnauthenticated {
 			t.Errorf("without a cookie: %+v, %v", user, err)

@@ -395,8 +395,7 @@ func TestAuditLog(t *testing.T) {
 	const query = `query($first: Int!, $after: String, $filter: AuditFilter) { viewer { account { auditLog(first: $first, after: $after, filter: $filter) {
 		edges { cursor } nodes ` + entry + ` pageInfo { hasNextPage endCursor } } } } }`
 
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		site := owner.siteOf("example.com")
 		read := func(variables ...any) *answer {
 			t.Helper()

@@ -117,8 +117,7 @@ func TestPartlyForbiddenRequests(t *testing.T) {
 		cost      = expensiveCost + 102
 	)
 
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
 
 		for _, test := range []struct {

@@ -16,11 +16,16 @@ func eachApp(t *testing.T, test func(t *testing.T, a *app)) {
 	eachAppWith(t, func(*settings) {}, test)
 }
 
+// eachOwner is eachApp with the owner of an account.
+func eachOwner(t *testing.T, test func(t *testing.T, a *app, owner *client)) {
+	t.Helper()
+	eachApp(t, func(t *testing.T, a *app) { test(t, a, a.owner("owner@example.com")) })
+}
+
 // eachAppWith is eachApp with a setting.
 func eachAppWith(t *testing.T, change setting, test func(t *testing.T, a *app)) {
 	t.Helper()
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, newApp(t, d, change)) })
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) { test(t, newApp(t, d, change)) })
 }
 
 // sqliteApp returns the application of a parallel test that needs one engine.

@@ -25,8 +25,7 @@ func TestCaptchaPolicy(t *testing.T) {
 	const defaults = `{"baseSeconds":0.175,"baseHashes":524288,"isBaseDefault":true,"maxSeconds":5.592,"maxHashes":16777216,"isMaxDefault":true,` +
 		`"freeChallenges":8,"automation":"HARDER","strict":false,"attackMode":"AUTO","exemptNetworks":[]}`
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.done("createSitekey", "name", "form").at("createSitekey.sitekey.id").(string)
 
 		policy := func(got *answer) string {
@@ -54,8 +53,7 @@ func TestCaptchaPolicy(t *testing.T) {
 
 // TestInvalidCaptchaPolicies: each mistake names its field, and nothing is changed.
 func TestInvalidCaptchaPolicies(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.done("createSitekey", "name", "form").at("createSitekey.sitekey.id").(string)
 		c.updatePolicy(id, `baseSeconds: 2`).ok(t, "updateCaptchaPolicy")
 
@@ -88,8 +86,7 @@ func TestInvalidCaptchaPolicies(t *testing.T) {
 // TestCaptchaAttack shows an attack while it makes the work harder, and its figures afterwards.
 func TestCaptchaAttack(t *testing.T) {
 	const query = `query($id: ID!) { sitekey(id: $id) { attack { isActive factor highestFactor since seenAt networks challenges refused usualNetworks } } }`
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.done("createSitekey", "name", "form").at("createSitekey.sitekey.id").(string)
 		c.query(query, "id", id).named("calm").is(t, `{"data":{"sitekey":{"attack":null}}}`)
 

@@ -128,8 +128,7 @@ func TestAlertMessageAgain(t *testing.T) {
 // TestStoppedChannel: a receiver that was removed stops its channel and the messages that are due.
 // A delivered test or a new URL resumes it; another URL ends due messages too.
 func TestStoppedChannel(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site, account := c.siteOf("example.com"), c.account()
 		id := c.addChannel("", "SLACK", "https://chat.example/a", nil)
 		state := func(when, want string) {

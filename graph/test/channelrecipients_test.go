@@ -19,8 +19,7 @@ func TestChannelRecipient(t *testing.T) {
 	const address = "duty@example.org"
 	type mail struct{ Recipient, Language, Kind, Data string }
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site, account := c.siteOf("shop.example"), c.account()
 		mails := func() []mail {
 			t.Helper()
@@ -156,8 +155,7 @@ func TestChannelLinks(t *testing.T) {
 // TestMailedTest: a test of an e-mail channel lasts until its mail is sent, and has the state of
 // the mail.
 func TestMailedTest(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.addChannel("", "EMAIL", "duty@example.org", nil)
 		a.client().onChannel("confirmAlertChannel", map[string]any{"token": a.mailedSecret("duty@example.org")}).ok(t, "confirmAlertChannel")
 

@@ -280,8 +280,7 @@ func TestChannelUpdates(t *testing.T) {
 			map[string]any{"name": "all", "events": []any{}, "target": "hook.example"}},
 	}
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.addChannel(c.siteOf("example.com"), "WEBHOOK", "https://hook.example/a", map[string]any{"secret": "the first signing secret"})
 		want := c.channel(id)
 		for _, step := range steps {
@@ -301,8 +300,7 @@ func TestChannelUpdates(t *testing.T) {
 
 // TestDeletedChannel deletes a channel with its messages.
 func TestDeletedChannel(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		deleted, kept := c.addChannel("", "SLACK", "https://chat.example/a", nil), c.addChannel("", "SLACK", "https://chat.example/b", nil)
 		message, other := c.test(deleted), c.test(kept)
 

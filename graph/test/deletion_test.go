@@ -3,7 +3,6 @@ package graph_test
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -248,9 +247,7 @@ func TestDeleteSite(t *testing.T) {
 		if _, err := sites.New(a.db).Lookup.SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
 			t.Errorf("the site key is still known: %v", err)
 		}
-		if got := left(t, a.db, owners{site: 1}); !slices.Equal(got, []string{"deleted_sites"}) {
-			t.Errorf("after: rows in %v", got)
-		}
+		testkit.EqualSlices(t, left(t, a.db, owners{site: 1}), []string{"deleted_sites"}, "after: rows in")
 		if got := left(t, a.db, owners{site: 2}); !slices.Equal(got, siteTables) {
 			t.Errorf("of the other site: rows in %v", got)
 		}
@@ -324,18 +321,14 @@ func TestDeleteAccount(t *testing.T) {
 			t.Error("still signed in, or the cookie remains")
 		}
 		equal(t, <-notified, 1, "the data plane was notified of sitekey")
-		if got := of(2); !slices.Equal(got, []string{"captcha_spent", "deleted_sites"}) {
-			t.Errorf("after: rows in %v", got)
-		}
+		testkit.EqualSlices(t, of(2), []string{"captcha_spent", "deleted_sites"}, "after: rows in")
 		if got := of(3); !slices.Equal(got, all) {
 			t.Errorf("of the other account: rows in %v, want %v", got, all)
 		}
 		if _, err := retention.New(a.db).DeleteConsumed(t.Context(), model.At(start.Add(model.ConsumedRetention+time.Second))); err != nil {
 			t.Fatal(err)
 		}
-		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {
-			t.Errorf("an hour later: rows in %v", got)
-		}
+		testkit.EqualSlices(t, of(2), []string{"deleted_sites"}, "an hour later: rows in")
 
 		// The address can sign up again.
 		a.owner("owner@first.example")
@@ -394,8 +387,7 @@ func TestTheLastAccountMayGo(t *testing.T) {
 // only a session of a member or owner can request it.
 func TestDeleteUserData(t *testing.T) {
 	const fields = `__typename id requestedAt visits pageviews events deliveries finishedAt`
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		member := a.join(owner, "member@example.com", model.RoleMember)
 		id := owner.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		userID := strings.Repeat("0a", 32)
@@ -426,14 +418,10 @@ func TestDeleteUserData(t *testing.T) {
 			"__typename": "UserDataErasure", "requestedAt": "2026-11-20T09:30:00Z", "finishedAt": "2026-11-20T09:30:00Z",
 			"visits": 1.0, "pageviews": 1.0, "events": 0.0, "deliveries": 0.0, "id": got.at("deleteUserData.erasure.id"),
 		}
-		if erasure := got.at("deleteUserData.erasure"); !reflect.DeepEqual(erasure, want) {
-			t.Errorf("the answer %v, want %v", erasure, want)
-		}
+		testkit.DeepEqual(t, got.at("deleteUserData.erasure"), want, "the answer")
 
 		read := owner.query(`query($id: ID!) { node(id: $id) { ... on UserDataErasure { `+fields+` } } }`, "id", want["id"])
-		if erasure := read.at("node"); !reflect.DeepEqual(erasure, want) {
-			t.Errorf("read: %s, want %v", read.Body, want)
-		}
+		testkit.DeepEqual(t, read.at("node"), want, "read: %s", read.Body)
 		a.owner("other@example.com").query(`query($id: ID!) { node(id: $id) { id } }`, "id", want["id"]).
 			named("another account reads").is(t, `{"data":{"node":null}}`)
 		if visits, err := dbtest.Count(a.db, "visits"); visits != 1 || err != nil {

@@ -18,8 +18,7 @@ import (
 const deliveryFields = `{ id kind event state nextAttemptAt createdAt attempts { at manual durationMs status error answer } }`
 
 func TestDeliveries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var notifier notifier
 		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
 		c := a.owner("owner@example.com")

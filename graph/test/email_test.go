@@ -96,8 +96,7 @@ func TestChangeOfAddress(t *testing.T) {
 // TestChangeToAnAddressOfAnotherUser: the caller cannot see that the address is known, before or
 // after the mail.
 func TestChangeToAnAddressOfAnotherUser(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		user := a.owner("user@example.com")

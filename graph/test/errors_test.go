@@ -63,8 +63,7 @@ func (a *app) wantInternal(got *answer, status int, path, logged string) {
 }
 
 func TestDatabaseErrorsAreHidden(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		tests := []struct{ name, query, path string }{
 			{"query", `{ viewer { email } }`, "viewer"},
 			{"sign-in", `mutation { signIn(input: {email: "owner@example.com", password: "12345678"}) { userErrors { code } } }`, "signIn"},
@@ -92,8 +91,7 @@ func TestDatabaseErrorsAreHidden(t *testing.T) {
 }
 
 func TestPanicsAreHidden(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) {
 			s.auth.ClientAddr = func(*http.Request) netip.Addr { panic("a programmer's mistake") }
 		})

@@ -57,9 +57,7 @@ func lockSites(t *testing.T, d *db.DB, accountID int) (release func()) {
 // TestChangesTakeTurns: of many concurrent mutations of an account, two reach the database and 50
 // wait; the others are refused. Mutations of other accounts do not wait.
 func TestChangesTakeTurns(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		site := owner.siteOf("example.com")
@@ -89,9 +87,7 @@ func TestChangesTakeTurns(t *testing.T) {
 // TestQueriesTakeTurns: of many concurrent queries of an account, twelve run, and the others wait
 // for a bounded time. Queries of other accounts do not wait.
 func TestQueriesTakeTurns(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		site := owner.siteOf("example.com")
@@ -144,9 +140,7 @@ func lockTable(t *testing.T, d *db.DB, table string) (release func()) {
 // the others wait for a bounded time. Other accounts, and the shared links of the account, do not
 // wait.
 func TestMessagesTakeTurns(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		site := owner.siteOf("example.com")
@@ -188,8 +182,7 @@ func TestMessagesTakeTurns(t *testing.T) {
 // TestAFewChangesAtOnceSucceed: a client that sends several mutations in parallel is not refused
 // for that.
 func TestAFewChangesAtOnceSucceed(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		site := owner.siteOf("example.com")
 
 		var changes sync.WaitGroup
@@ -214,9 +207,7 @@ func TestAFewChangesAtOnceSucceed(t *testing.T) {
 // TestNoChangeAfterARefusedOne: of a request with several mutations, those before the first refused
 // one are run, and no later one.
 func TestNoChangeAfterARefusedOne(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
@@ -324,8 +315,7 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 
 // TestRequestsEnd: a request beyond its deadline is stopped, reports that, and has changed nothing.
 func TestRequestsEnd(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		site := owner.siteOf("example.com")
 
 		// Another server of the same installation has the deadline, so that it ends no other
@@ -354,8 +344,7 @@ func TestRequestsEnd(t *testing.T) {
 
 // TestDisconnectedClients: a disconnected client is not an error and is not logged.
 func TestDisconnectedClients(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		arrived, ended := make(chan struct{}), make(chan struct{}, 100)
 		a := newApp(t, d, func(s *settings) {
 			s.graph.ClientAddr = func(r *http.Request) netip.Addr {

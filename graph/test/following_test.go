@@ -71,8 +71,7 @@ func storeWays(t *testing.T, d *db.DB, siteID model.SiteID, day model.Day, count
 // TestJourneys checks journeys in both directions, from rows and from segments, and who sees small
 // groups.
 func TestJourneys(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		day := model.At(a.clock.Now()).Day() - 1
 		storeWays(t, a.db, a.siteNumber(site), day, "DE",
@@ -291,8 +290,7 @@ func checkCohorts(t *testing.T, got *answer, from, to, today scan.Date, zone *ti
 // TestCohorts checks that sites without user ids have none, that the first visit is found before
 // the period, that small groups are hidden, and the limits.
 func TestCohorts(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		set := func(settings string) {
 			t.Helper()

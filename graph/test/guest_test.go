@@ -152,8 +152,7 @@ func TestGuestRights(t *testing.T) {
 // TestGuestsReadNoChannels: members with the role VIEWER read the channels of a site, and guests do
 // not, over no path.
 func TestGuestsReadNoChannels(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		site := owner.siteOf("own.example")
 		created := owner.done("createSiteAlertChannel", "siteId", site, "kind", "SLACK", "name", "hidden", "address",
 			"https://hidden.example/slack/0123456789abcdef", "events", []string{"QUOTA"})
@@ -272,8 +271,7 @@ func TestGuestAccount(t *testing.T) {
 // TestGuestInvitation follows an invitation to sites until the guest has joined. The guest has no
 // row among the members.
 func TestGuestInvitation(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")
 
 		secret := a.inviteGuest(owner, "guest@example.com", two, one, two)
@@ -349,8 +347,7 @@ func TestGuestMistakes(t *testing.T) {
 // TestGuestTokens: the API tokens of a guest reach the sites that the guest reaches at the time of
 // the request, and of these only those that the token is restricted to.
 func TestGuestTokens(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		one, two, three := owner.siteOf("one.example"), owner.siteOf("two.example"), owner.siteOf("three.example")
 		guest := a.guest(owner, "guest@example.com", one, two)
 
@@ -405,8 +402,7 @@ func TestGuestTokens(t *testing.T) {
 // TestGuestChoices: what a guest has chosen for a site ends when the guest loses the site, and no
 // mail about the account reaches a guest.
 func TestGuestChoices(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		one, two := owner.siteOf("one.example"), owner.siteOf("two.example")
 		guest := a.guest(owner, "guest@example.com", one)
 
@@ -470,8 +466,7 @@ func TestGuestOfDeletedAccount(t *testing.T) {
 // TestGuestSites: a list of sites can be changed although it has a deleted one, which cannot be
 // added again; and a guest reads no addresses and hints of a site.
 func TestGuestSites(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		one, two, deleted := owner.siteOf("one.example"), owner.siteOf("two.example"), owner.siteOf("deleted.example")
 		guest := a.guest(owner, "guest@example.com", one, deleted)
 		owner.done("deleteSite", "siteId", deleted)
@@ -510,8 +505,7 @@ func TestGuestOperator(t *testing.T) {
 
 // TestGuestBudget: guests use a budget of their own, not the budget of the account.
 func TestGuestBudget(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		guest := a.guest(owner, "guest@example.com", owner.siteOf("one.example"))
 		remaining := func(c *client) float64 {
 			return c.query(`{ rateLimit { remaining } }`).ok(t, "").at("rateLimit.remaining").(float64)

@@ -118,8 +118,7 @@ func TestCertificates(t *testing.T) {
 // TestCertificatesAreBounded: the list has an end, one statement reads it, and only if it is asked
 // for.
 func TestCertificatesAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		operator := a.owner("operator@example.com")

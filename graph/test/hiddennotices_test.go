@@ -15,8 +15,7 @@ const (
 // TestHiddenNoticesOfEachUser: each member hides the notices of each site for themselves. Counts
 // outside their range change nothing.
 func TestHiddenNoticesOfEachUser(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		viewer := a.join(c, "viewer@example.com", model.RoleViewer)
 		check := func(c *client, site, want string) {

@@ -195,8 +195,7 @@ const reused = "idempotencyKey:IDEMPOTENCY_KEY_REUSED"
 
 // TestRepeatedMutations calls each mutation twice with a key, and with the key and another input.
 func TestRepeatedMutations(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		owner := w.tenant.owner
 		for i, c := range keyedCases {
@@ -228,8 +227,7 @@ func TestRepeatedMutations(t *testing.T) {
 
 // TestKeysAreChecked sends keys at and beyond their bounds.
 func TestKeysAreChecked(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		before := w.state()
 		c := keyedCases[0]
@@ -250,8 +248,7 @@ func TestKeysAreChecked(t *testing.T) {
 
 // TestKeysOfOthers uses one key as other users, tokens and accounts: each call is one of its own.
 func TestKeysOfOthers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		owner := w.tenant.owner
 		annotation := keyedCases[7]
@@ -313,8 +310,7 @@ func TestKeysOfOthers(t *testing.T) {
 
 // TestRepeatsAreAuthorizedAgain repeats calls of callers who have lost the right.
 func TestRepeatsAreAuthorizedAgain(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		owner := w.tenant.owner
 		c := keyedCases[7]
@@ -354,8 +350,7 @@ func (w *keyedWorld) number(kind nodeid.Kind, id string) int64 {
 
 // TestExpiredKeys: a key is free after 24 hours, before and after housekeeping deletes its row.
 func TestExpiredKeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		owner, c := w.tenant.owner, keyedCases[7]
 		run := func() any {
@@ -393,8 +388,7 @@ func TestExpiredKeys(t *testing.T) {
 
 // TestRepeatOfADeletedObject answers with NOT_FOUND, and creates nothing.
 func TestRepeatOfADeletedObject(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		owner := w.tenant.owner
 		for c, deletion := range map[int]string{
@@ -416,8 +410,7 @@ func TestRepeatOfADeletedObject(t *testing.T) {
 
 // TestFailedCallsAreNotRemembered: the key of a refused call is free.
 func TestFailedCallsAreNotRemembered(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		c := keyedCases[1]
 		w.tenant.owner.query(w.document(c, `domain: "localhost"`, "key")).
@@ -430,8 +423,7 @@ func TestFailedCallsAreNotRemembered(t *testing.T) {
 
 // TestKeysAreBounded fills an account's keys.
 func TestKeysAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		owner, c := w.tenant.owner, keyedCases[7]
 		owner.query(w.document(c, c.input, "first")).ok(t, c.mutation)
@@ -455,8 +447,7 @@ func TestKeysAreBounded(t *testing.T) {
 // TestFaultsLeaveNeitherObjectNorKey makes the database refuse the key, and then what is written
 // after it: both are in one transaction.
 func TestFaultsLeaveNeitherObjectNorKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newKeyedWorld(t, d)
 		owner := w.tenant.owner
 
@@ -485,8 +476,7 @@ func TestFaultsLeaveNeitherObjectNorKey(t *testing.T) {
 // TestConcurrentRepeats sends each call from several clients at once to two servers with
 // connections of their own: one creates the object, and the others get it.
 func TestConcurrentRepeats(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		w := newKeyedWorld(t, dbtest.Open(t, databaseURL))
 		other := newApp(t, dbtest.Open(t, databaseURL), func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 		token := w.tenant.owner.createToken("WRITE", "EXPORT").secret

@@ -16,8 +16,7 @@ import (
 // TestAUserHasOneID: the id of the signed-in user equals the one in the list of members; node and
 // mutations accept it.
 func TestAUserHasOneID(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		guest := a.join(owner, "guest@example.com", model.RoleMember)
 
 		list := owner.query(`{ viewer { id account { id members { id email operator account { id } } } } }`).ok(t, "")
@@ -107,8 +106,7 @@ func cursorsIn(data any) (found []string) {
 
 // TestCursorsBelongToTheirList: the cursor of one list is rejected by another.
 func TestCursorsBelongToTheirList(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		c.createSite("example.com").ok(t, "createSite")
 		c.createSitekey("form").ok(t, "createSitekey")
 		lists := []string{"sites", "sitekeys", "sites { edges { node { deliveries"}
@@ -137,8 +135,7 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 // TestWholeListsCostWhatTheyMayHold: a list without pages costs as much as its maximum number of
 // items.
 func TestWholeListsCostWhatTheyMayHold(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		for query, want := range map[string]float64{
 			`viewer { account { members { id email } } }`: 3 + 2*100,
 			`viewer { account { invitations { id } } }`:   3 + 100,

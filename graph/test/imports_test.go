@@ -24,8 +24,7 @@ const importedQuery = `query($id: ID!, $from: Date!, $to: Date!, $filters: [Repo
 // TestImportedFigures checks that a report says whether imported figures are in it, and that its
 // rates leave out what the import does not know.
 func TestImportedFigures(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		yesterday := model.At(a.clock.Now().Add(-24 * time.Hour))
 		storeDay(t, a.db, a.siteNumber(site), yesterday)

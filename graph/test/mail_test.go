@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/tools/world"
 )
 
@@ -85,9 +86,7 @@ func TestMailLanguage(t *testing.T) {
 		want := []string{
 			"owner@example.com password_reset de", "new@example.com sign_up de", "owner@example.com sign_up_known de",
 		}
-		if got := a.mailLanguages(); !slices.Equal(got, want) {
-			t.Errorf("mails %q, want %q", got, want)
-		}
+		testkit.EqualSlices(t, a.mailLanguages(), want, "mails")
 	})
 }
 
@@ -97,8 +96,7 @@ func TestMailLanguage(t *testing.T) {
 func TestStopChannel(t *testing.T) {
 	const read = `query($id: ID!) { node(id: $id) { ... on AlertChannel { state stopReason } } }`
 
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		add := func(name string) (string, int64) {
 			t.Helper()
 			id := owner.done("createAlertChannel", "kind", "EMAIL", "name", name, "address", name+"@example.org", "events", []string{"QUOTA"}).

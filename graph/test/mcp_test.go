@@ -224,9 +224,7 @@ func TestToolsEqualGraphQL(t *testing.T) {
 					got := mustCallTool(t, session, tool.Name, arguments)
 					a.sameAsGraphQL(t, name, "Bearer "+caller.graphQL, got)
 
-					if err := schema.Validate(got.raw.StructuredContent); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
+					testkit.Succeeds(t, schema.Validate(got.raw.StructuredContent), "%s", name)
 					if got.TimeZone == "" || got.AsOf == "" || !strings.HasPrefix(got.GraphQL.Query, "query ") {
 						t.Errorf("%s: incomplete: %+v", name, got)
 					}
@@ -347,8 +345,7 @@ func TestToolsEqualTheExport(t *testing.T) {
 // TestToolsChangeSites creates and configures a site with tools, and checks the result and the
 // audit log.
 func TestToolsChangeSites(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		token := bearer(c.createToken("READ", "WRITE").secret)
 		session := a.tools(t, token)
 
@@ -563,9 +560,7 @@ func TestToolDefinitions(t *testing.T) {
 	for _, field := range []string{"net", "gross", "refunded", "purchases", "refunds", "averageOrder"} {
 		want["ReportRevenue."+field] = money.ForName(field).Description
 	}
-	if !reflect.DeepEqual(got.Definitions, want) {
-		t.Errorf("got %v, want %v", got.Definitions, want)
-	}
+	testkit.DeepEqual(t, got.Definitions, want, "got")
 }
 
 // TestToolCallers calls every tool as callers with fewer rights: what GraphQL refuses, the tools
@@ -994,8 +989,7 @@ func TestToolBudget(t *testing.T) {
 // TestToolWorkIsCharged checks that a tool costs the time of its own work, in addition to its
 // GraphQL request.
 func TestToolWorkIsCharged(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		storePages(t, a.db, a.siteNumber(c.siteOf("shop.example")), model.At(a.clock.Now()), 100, strings.Repeat("x", 1000))
 		token := c.createToken("READ").secret
 		session := a.tools(t, bearer(token))
@@ -1145,9 +1139,7 @@ func TestToolSession(t *testing.T) {
 			t.Errorf("%s: %+v", tool.Name, hints)
 		}
 		input := tool.InputSchema.(map[string]any)
-		if !reflect.DeepEqual(input["additionalProperties"], false) {
-			t.Errorf("%s: accepts other arguments: %v", tool.Name, input["additionalProperties"])
-		}
+		testkit.DeepEqual(t, input["additionalProperties"], false, "%s: accepts other arguments", tool.Name)
 	}
 	mustCallTool(t, session, "sites", nil)
 }

@@ -92,8 +92,7 @@ func TestInvitations(t *testing.T) {
 
 // An account can send 100 invitations per day, whatever becomes of them, and a few to one address.
 func TestInvitationsAreThrottledAndCounted(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		const interval = 4 * time.Second // stays within the rate limit
 		invite := func(email string, after time.Duration) *answer {
 			a.clock.Add(after)
@@ -159,8 +158,7 @@ func TestInvitingWithoutMail(t *testing.T) {
 // Users in one office can use their links one after another: only wrong links count for the
 // network.
 func TestGoodLinksAreNotThrottled(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		wrong := func() *answer {
 			return a.client().do("resetPassword", "token", model.NewSecret(model.ResetPrefix), "password", password)
 		}

@@ -17,8 +17,7 @@ import (
 // honest provider's code comes back in the victim's sign-in at the hostile provider. The code must
 // reach neither the hostile provider nor the thief.
 func TestProviderMixUp(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		corp, house, hostile, dns := newFakeProvider(t), newFakeProvider(t), newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(corp, dns), func(s *settings) {
 			house.clock, hostile.clock = s.auth.Now, s.auth.Now

@@ -46,8 +46,7 @@ const numbersFragment = ` fragment n on NumberFigures { visitors events numbers 
 // TestNumbers checks totals, series, rows, pages of rows and the comparison of one day, and that
 // sites count apart.
 func TestNumbers(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		storeNumbers(t, a.db, a, site, "0.1", "0.2", `"0.3"`, "true", "0.0123456789", `"many"`)
 		storeNumbers(t, a.db, a, other, "77")
@@ -97,8 +96,7 @@ func TestNumbers(t *testing.T) {
 // TestNumbersOfSmallGroups checks that readers of a shared link see no numbers of few visitors:
 // neither in rows of a personal dimension, nor under a personal filter.
 func TestNumbersOfSmallGroups(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site, few := c.siteOf("example.com"), c.siteOf("few.example")
 		storeNumbers(t, a.db, a, site, "1", "2", "3", "4", "50", "60", "70") // 4 of Germany, 2 of Switzerland, 1 of Austria
 		storeNumbers(t, a.db, a, few, "77", `"x"`, `"x"`, `"x"`, "1", "2", "3")

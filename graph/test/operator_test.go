@@ -22,8 +22,7 @@ const accountsQuery = `query($first: Int, $after: String, $last: Int, $before: S
 			suspension { reason } sites(first: 2) { siteId domain plan usage { pageviews quota percent } } } } }`
 
 func TestOperatorsListAccounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		operator := a.owner("operator@example.com")

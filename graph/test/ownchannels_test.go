@@ -42,8 +42,7 @@ func (c *client) ownID(site string) string {
 // TestOwnChannels checks that each member and guest has an own channel, which only they read and
 // change, that a refused change changes nothing, and that a channel that wants nothing is deleted.
 func TestOwnChannels(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		site := owner.siteOf("shop.example")
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
 		guest := a.guest(owner, "guest@example.com", site)
@@ -100,8 +99,7 @@ func TestOwnChannels(t *testing.T) {
 // and that no mail leaves after the user has left.
 func TestOwnChannelMails(t *testing.T) {
 	type mail struct{ Recipient, Language, Kind string }
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		site, account := owner.siteOf("shop.example"), owner.account()
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
 		if got := viewer.setOwn(site, map[string]any{"events": []string{"QUOTA"}}); got != "" {

@@ -178,8 +178,7 @@ func TestConnections(t *testing.T) {
 
 // TestPagesSurviveChanges: a cursor keeps its place when its row is renamed or deleted.
 func TestPagesSurviveChanges(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		for _, name := range []string{"a", "b", "c", "d"} {
 			c.createSite(name+".example").ok(t, "createSite")
 		}

@@ -11,8 +11,7 @@ import (
 // TestPrivacyText changes the settings of a site one after another. Its privacy text follows each
 // of them, and names hosts of webhooks without the path.
 func TestPrivacyText(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) {
 			s.graph.Configuration.RetentionMonths, s.graph.Configuration.ReportMonths = 14, 36
 		})

@@ -19,8 +19,7 @@ import (
 // TestProviderSignIn checks that a new person of a verified domain joins the account, signs in
 // again, and signs out at the provider as well.
 func TestProviderSignIn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")
@@ -285,8 +284,7 @@ func TestProviderMetadata(t *testing.T) {
 // TestProviderTakesOverNobody checks that the provider of an account gives access to nothing but
 // that account, and to no user who has not proved the address.
 func TestProviderTakesOverNobody(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 
@@ -373,8 +371,7 @@ func TestProviderTakesOverNobody(t *testing.T) {
 // TestRequiredProvider checks the rule of an account that members sign in through its provider,
 // roles of a claim, and people who are invited, guests, or barred by the account's second factor.
 func TestRequiredProvider(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")
@@ -459,8 +456,7 @@ func TestRequiredProvider(t *testing.T) {
 
 // TestInstallationProvider checks the provider of the whole installation.
 func TestInstallationProvider(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns), func(s *settings) {
 			s.auth.Signups = model.SignupsFirstOnly

@@ -15,8 +15,7 @@ import (
 // TestSignOutWithoutTheProvider checks that a provider that does not answer keeps no one signed in,
 // and that other mutations of the account do not wait for the provider.
 func TestSignOutWithoutTheProvider(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")

@@ -121,8 +121,7 @@ func TestDeliveryFilters(t *testing.T) {
 // the scope EXPORT cannot read the body.
 func TestDeliveryContent(t *testing.T) {
 	const fields = `{ id messageId kind webhook event url body part parts site { id domain } }`
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.siteOf("example.com")
 		site := a.siteNumber(id)
 		c.change("setConversionWebhook", id, `url: "https://example.com/a?key=1"`).ok(t, "setConversionWebhook")
@@ -235,8 +234,7 @@ func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
 // TestRedeliverFailed sends the failed deliveries since a time again, a bounded number at once and
 // each only once.
 func TestRedeliverFailed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var notifier notifier
 		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
 		c := a.owner("owner@example.com")
@@ -324,8 +322,7 @@ func TestRedeliverFailed(t *testing.T) {
 // TestResendDailyExport sends the parts of a past day again, as new messages and without effect on
 // the regular plan.
 func TestResendDailyExport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		var notifier notifier
 		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
 		c := a.owner("owner@example.com")

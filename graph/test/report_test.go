@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -278,9 +277,7 @@ func wantMetrics(t *testing.T, name string, got any, kind string, f, totals scan
 
 	metrics, _ := got.(map[string]any)
 	for figure, value := range want {
-		if !reflect.DeepEqual(metrics[figure], value) {
-			t.Errorf("%s: %s is %v, want %v", name, figure, metrics[figure], value)
-		}
+		testkit.DeepEqual(t, metrics[figure], value, "%s: %s", name, figure)
 	}
 }
 
@@ -352,8 +349,7 @@ func TestReportArguments(t *testing.T) {
 
 // TestReportOfADay checks pages, search, order, funnel, properties and live figures of one day.
 func TestReportOfADay(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		storeDay(t, a.db, a.siteNumber(site), model.At(a.clock.Now()))
 
@@ -440,8 +436,7 @@ func TestSameTimeOfDay(t *testing.T) {
 // TestFilterByNoValue checks that an empty value of IS keeps the visits without such an event,
 // property or attribute, and that IS_NOT drops them.
 func TestFilterByNoValue(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 
 		// The first visitor has all values, the second one none.
@@ -473,8 +468,7 @@ func TestFilterByNoValue(t *testing.T) {
 // TestHoursAndDaysOfTheWeek checks that their rows count like parts of a series, page views at
 // their own time and visits at their start, and that their filters keep visits by their start.
 func TestHoursAndDaysOfTheWeek(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		c.done("updateSite", "siteId", site, "timeZone", "Europe/Berlin")
 
@@ -506,9 +500,7 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 			"days.edges.0.node": map[string]any{"value": "7", "metrics": sundays},
 			"days.edges.1.node": map[string]any{"value": "1", "metrics": mondays}, "days.edges.2": nil,
 		} {
-			if value := got.at("site.report." + path); !reflect.DeepEqual(value, want) {
-				t.Errorf("%s is %v, want %v", path, value, want)
-			}
+			testkit.DeepEqual(t, got.at("site.report."+path), want, "%s", path)
 		}
 
 		for filter, want := range map[string]float64{
@@ -611,8 +603,7 @@ func TestReportCost(t *testing.T) {
 // texts, also in an answer that is kept, and that a list of rows is not.
 func TestSearchOfRowsIsCharged(t *testing.T) {
 	const pages, text = 200, 2_000
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 
 		storePages(t, a.db, a.siteNumber(site), model.At(a.clock.Now()), pages, strings.Repeat("a", text))
@@ -678,8 +669,7 @@ func TestRowsOfAResponseAreBounded(t *testing.T) {
 // TestChangesShowAtOnce checks that what a report depends on is not hidden by an answer that is
 // kept: each query is asked once before, in the same second.
 func TestChangesShowAtOnce(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		yesterday := model.At(a.clock.Now().Add(-24 * time.Hour))
 		storeDay(t, a.db, a.siteNumber(site), yesterday)

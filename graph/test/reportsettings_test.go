@@ -28,9 +28,7 @@ func (c *client) reader(siteID string) string {
 }
 
 func TestTimeZoneOfASite(t *testing.T) {
-	t.Parallel()
-
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		c.do("createSite", "domain", "zone.example", "timeZone", "Mars/Olympus").
 			named("an unknown zone").fails(t, "createSite", "timeZone:INVALID_TIME_ZONE")
@@ -188,8 +186,7 @@ func TestSegmentsAndFunnels(t *testing.T) {
 // TestSharedLinkLifecycle: a link is opened with its token and password, until it expires or is
 // revoked.
 func TestSharedLinkLifecycle(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		reader := a.client()
 		open := func(token string, password any) *answer {
@@ -282,8 +279,7 @@ func TestSharedLinkLifecycle(t *testing.T) {
 // TestSharedLinkKeepsItsSegment: a segment of a link must belong to the same site, and is not
 // deleted before the link.
 func TestSharedLinkKeepsItsSegment(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		own := c.done("createSegment", "siteId", site, "name", "s", "filters",
 			[]any{map[string]any{"dimension": "PAGE", "values": []string{"/"}}}).at("createSegment.segment.id")
@@ -377,8 +373,7 @@ func TestReadersReachNothingElse(t *testing.T) {
 // TestWrongLinkPasswordsAreDelayed: after 30 wrong passwords of one network the next one waits, and
 // readers of other networks do not.
 func TestWrongLinkPasswordsAreDelayed(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		token := c.query(createLinkMutation, "site", c.siteOf("example.com"), "password", "the link's password").
 			ok(t, "createSharedLink").at("createSharedLink.token").(string)
 

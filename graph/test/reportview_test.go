@@ -18,8 +18,7 @@ const (
 // TestReportOpensOnTodayAtFirst: until a site has hits of a day that is over in its time zone, its
 // report opens on today. The times of its hits decide, not their UTC days.
 func TestReportOpensOnTodayAtFirst(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		now := a.clock.Now() // 09:30 UTC
 
 		for i, test := range []struct {
@@ -63,8 +62,7 @@ func TestReportOpensOnTodayAtFirst(t *testing.T) {
 // imported day. With hits of today alone, it opens on the imports of the last 28 days, or on today.
 // Readers of a link see the same.
 func TestReportOpensOnImports(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		now := model.At(a.clock.Now())
 		today := now.Day()
 
@@ -114,8 +112,7 @@ func TestReportOpensOnImports(t *testing.T) {
 // TestReportViewOfEachUser: each member has a choice for each site. It opens the report, is stored
 // once, is not in the audit log, and goes with the membership and with the site.
 func TestReportViewOfEachUser(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site, other := c.siteOf("example.com"), c.siteOf("other.example")
 		viewer := a.join(c, "viewer@example.com", model.RoleViewer)
 		entries := func() int {
@@ -174,8 +171,7 @@ func TestReportViewOfEachUser(t *testing.T) {
 // TestAllTimeHasNoLimit: all time begins with the first day, imported ones included, also more than
 // 5 years ago.
 func TestAllTimeHasNoLimit(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		const query = `query($id: ID!) { site(id: $id) { report(period: {preset: ALL_TIME}, compare: {kind: PREVIOUS_YEAR}) {
 			from to totals { visitors } series { start metrics { visitors } } } } }`

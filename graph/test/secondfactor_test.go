@@ -613,8 +613,7 @@ func TestPasskeyGuessesAreDelayed(t *testing.T) {
 
 // TestNoPasskeysWithoutAHostName: an installation under an IP address has none.
 func TestNoPasskeysWithoutAHostName(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		owner.query(passkeySignInQuery).ok(t, "").named("a request").has(t, "passkeySignIn", nil)
 		owner.do("startPasskeyRegistration", "password", password).
 			named("a registration").fails(t, "startPasskeyRegistration", ":PASSKEYS_UNAVAILABLE")
@@ -624,8 +623,7 @@ func TestNoPasskeysWithoutAHostName(t *testing.T) {
 // TestNewPasswords: new passwords have 10 bytes and are not among the most common ones. Shorter
 // ones from before still sign in.
 func TestNewPasswords(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		for next, want := range map[string]string{
 			"123456789": "password:INVALID_PASSWORD", "1234567890": "password:COMMON_PASSWORD", "QwertyUiop": "password:COMMON_PASSWORD",
 			strings.Repeat("x", 1025): "password:INVALID_PASSWORD",

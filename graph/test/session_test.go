@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/nodeid"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestSessionsList(t *testing.T) {
@@ -104,8 +105,7 @@ func TestChangePassword(t *testing.T) {
 // remain valid.
 func TestRemainingAPITokensAreListed(t *testing.T) {
 	const fields = `{ apiTokens { id name scopes hint lastUsedAt } userErrors { field code } } }`
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		token := c.createToken("READ", "WRITE")
 		a.owner("other@example.com").createToken("READ")
 		a.with(token.secret, `{ viewer { id } }`).ok(t, "")
@@ -121,16 +121,12 @@ func TestRemainingAPITokensAreListed(t *testing.T) {
 		}
 
 		got := c.query(change, "current", password, "password", "a new password").ok(t, "changePassword")
-		if list := got.at("changePassword.apiTokens"); !reflect.DeepEqual(list, want) {
-			t.Errorf("a change lists %v, want %v", list, want)
-		}
+		testkit.DeepEqual(t, got.at("changePassword.apiTokens"), want, "a change lists")
 
 		c.done("requestPasswordReset", "email", "owner@example.com")
 		reset := `mutation($token: String!, $password: String!) { resetPassword(input: {token: $token, password: $password}) ` + fields
 		got = c.query(reset, "token", a.mailedSecret("owner@example.com"), "password", "another password").ok(t, "resetPassword")
-		if list := got.at("resetPassword.apiTokens"); !reflect.DeepEqual(list, want) {
-			t.Errorf("a reset lists %v, want %v", list, want)
-		}
+		testkit.DeepEqual(t, got.at("resetPassword.apiTokens"), want, "a reset lists")
 		if got := c.query(reset, "token", "tgr_wrong", "password", "another password"); !reflect.DeepEqual(got.at("resetPassword.apiTokens"), []any{}) {
 			t.Errorf("a wrong link: %s", got.Body)
 		}

@@ -11,8 +11,7 @@ import (
 // TestSharedLinkToken checks who can read the token of a link again: members who may create links,
 // through all paths to the link, and no others. It is stored encrypted.
 func TestSharedLinkToken(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		made := c.done("createSharedLink", "siteId", site, "name", "link")
 		id, token := made.at("createSharedLink.sharedLink.id").(string), made.at("createSharedLink.token").(string)
@@ -76,8 +75,7 @@ func TestSharedLinkOfId(t *testing.T) {
 
 // TestSharedLinkOrigins checks the origins of a new link.
 func TestSharedLinkOrigins(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 
 		many := make([]string, model.MaxOrigins+1)

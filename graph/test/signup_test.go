@@ -196,9 +196,7 @@ func TestASignUpReservesNothing(t *testing.T) {
 		got := attacker.confirm(third, password)
 		got.named("after the invitation was accepted").fails(t, "confirmSignUp", "secret:EMAIL_TAKEN")
 		equal(t, attacker.viewer(), "", "after the invitation was accepted")
-		if n, err := dbtest.Count(a.db, "accounts"); n != 2 || err != nil {
-			t.Errorf("%d accounts, %v; want those of the operator and the victim", n, err)
-		}
+		dbtest.HasRows(t, a.db, "accounts", 2, "accounts")
 	})
 }
 
@@ -227,9 +225,7 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 		if got := strings.Join(slices.Compact(answers), ","); answers[0] != "" || answers[1] == "" || got != ",secret:INVALID_TOKEN" {
 			t.Errorf("the answers are %q", answers)
 		}
-		if n, err := dbtest.Count(a.db, "accounts"); n != 2 || err != nil {
-			t.Errorf("%d accounts, %v", n, err)
-		}
+		dbtest.HasRows(t, a.db, "accounts", 2, "accounts")
 	})
 }
 
@@ -248,9 +244,7 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 			a.clock.Add(15 * time.Minute)
 		}
 
-		if n, err := dbtest.Count(a.db, "pending_sign_ups"); n != 10 || err != nil {
-			t.Errorf("%d sign-ups of one address, %v", n, err)
-		}
+		dbtest.HasRows(t, a.db, "pending_sign_ups", 10, "sign-ups of one address")
 		c.confirm(secrets[1], password).named("the second of 12").fails(t, "confirmSignUp", "secret:INVALID_TOKEN")
 
 		now := model.At(a.clock.Now())
@@ -289,8 +283,6 @@ func TestSignUpWithoutMail(t *testing.T) {
 		if got.at("signUp.viewer.email") != "new@example.com" || got.at("signUp.verificationSent") != false || c.viewer() != "new@example.com" {
 			t.Errorf("got %s", got.Body)
 		}
-		if n, err := dbtest.Count(a.db, "mails"); n != 0 || err != nil {
-			t.Errorf("%d mails, %v", n, err)
-		}
+		dbtest.HasRows(t, a.db, "mails", 0, "mails")
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const settingsFields = `domain name extraDomains registeredEvents keyEvents excludedAddresses measureSiteSearch measureEcommerce
@@ -136,9 +137,7 @@ func TestSiteSettings(t *testing.T) {
 				continue
 			}
 
-			if value := got.at(step.mutation + ".site." + step.field); !reflect.DeepEqual(value, step.want) {
-				t.Errorf("%s: %s is %v, want %v", name, step.field, value, step.want)
-			}
+			testkit.DeepEqual(t, got.at(step.mutation+".site."+step.field), step.want, "%s: %s", name, step.field)
 			if answer := read(); !strings.Contains(got.Body, strings.TrimSuffix(strings.TrimPrefix(answer, `{"data":{"site":`), "}}")) {
 				t.Errorf("%s answers %s, reading %s", name, got.Body, answer)
 			}
@@ -237,8 +236,7 @@ func TestSitePlans(t *testing.T) {
 }
 
 func TestLimitsOfLists(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		for i := range model.MaxExtraDomains {
 			c.change("addSiteDomain", id, fmt.Sprintf(`domain: "d%d.example"`, i)).ok(t, "addSiteDomain")
@@ -269,8 +267,7 @@ func TestLimitsOfLists(t *testing.T) {
 }
 
 func TestServerSecret(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		rotate := func() string {
 			got := c.done("rotateServerSecret", "siteId", id)
@@ -389,8 +386,7 @@ func TestWholeLists(t *testing.T) {
 func TestOldServerSecret(t *testing.T) {
 	const fields = `{ serverSecretHint oldServerSecretHint oldServerSecretValidUntil }`
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		rotate := func(keep int) *answer {
 			return c.query(`mutation($id: ID!, $keep: Int!) { rotateServerSecret(input: {siteId: $id, keepOldFor: $keep}) {
@@ -451,8 +447,7 @@ func TestOldServerSecret(t *testing.T) {
 
 // TestOldWebhookSecret checks until when the old webhook secret signs.
 func TestOldWebhookSecret(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 
 		for _, step := range []struct {
@@ -477,8 +472,7 @@ func TestOldWebhookSecret(t *testing.T) {
 }
 
 func TestRejectionsAndNotice(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		read := func(days string) *answer {
 			return c.site(id, `notice lastHitAt rejections`+days+` { day endpoint code count ignored recorded advice }`)
@@ -516,9 +510,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 			"day": "2026-11-20", "endpoint": "collect", "code": "domain_not_allowed", "count": 2.0, "ignored": false, "recorded": false,
 			"advice": "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
 		}
-		if row := got.at("site.rejections.1"); !reflect.DeepEqual(row, want) {
-			t.Errorf("got %v, want %v", row, want)
-		}
+		testkit.DeepEqual(t, got.at("site.rejections.1"), want, "got")
 
 		add(today, "server", "private_ip", 1)
 		got = read("").ok(t, "")
@@ -526,9 +518,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 			"day": "2026-11-20", "endpoint": "server", "code": "private_ip", "count": 1.0, "ignored": false, "recorded": true,
 			"advice": model.RejectionAdvice("private_ip"),
 		}
-		if row := got.at("site.rejections.2"); !reflect.DeepEqual(row, want) {
-			t.Errorf("got %v, want %v", row, want)
-		}
+		testkit.DeepEqual(t, got.at("site.rejections.2"), want, "got")
 		if notice := "3 calls were rejected in the last 7 days. 1 recorded call of the last 7 days needs attention. " +
 			"See rejections for the reasons and advice."; got.at("site.notice") != notice {
 			t.Errorf("notice %q, want %q", got.at("site.notice"), notice)
@@ -546,8 +536,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 }
 
 func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		c.createSite("a.example").ok(t, "createSite")
 		c.createSite("b.example").ok(t, "createSite")
 		c.createSite("c.example").ok(t, "createSite")

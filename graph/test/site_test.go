@@ -18,8 +18,7 @@ import (
 )
 
 func TestCreateSite(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		got := c.createSite(" Shop.Example.COM. ").ok(t, "createSite")
 		key, _ := got.at("createSite.site.siteKey").(string)
 		if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(key) {
@@ -94,8 +93,7 @@ func TestCreateSiteDomains(t *testing.T) {
 		{strings.Repeat("a.", 130) + "example", ""},
 	}
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		for _, test := range tests {
 			got := c.createSite(test.domain)
 
@@ -127,8 +125,7 @@ func TestCreateSiteDomains(t *testing.T) {
 }
 
 func TestLocalDomainsAreASetting(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.AllowLocalDomains = true }).owner("owner@example.com")
 		c.createSite("demo.localhost").ok(t, "createSite")
 		c.createSite("localhost").named("localhost itself").fails(t, "createSite", "domain:INVALID_DOMAIN")
@@ -141,8 +138,7 @@ func TestUsageIsReadFromTheCounter(t *testing.T) {
 		percent float64
 	}{{0, 0}, {1, 0}, {10, 0.1}, {2_500, 25}, {9_999, 99.9}, {10_000, 100}}
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		for i, test := range tests {
 			c.createSite(fmt.Sprintf("s%d.example.com", i)).ok(t, "createSite")
 			id := model.SiteID(i + 1)
@@ -173,8 +169,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 }
 
 func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		site := owner.createSite("example.com").ok(t, "createSite").at("createSite.site.id")
 		other := a.owner("other@example.com")
 
@@ -216,9 +211,7 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 
 func TestPagingThroughManySites(t *testing.T) {
 	const many = 250
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
-
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		user := value(accounts.New(a.db).UserByEmail(t.Context(), "owner@example.com"))(t)
 
 		for i := range many {
@@ -271,8 +264,7 @@ func TestPagingThroughManySites(t *testing.T) {
 }
 
 func TestPagingArguments(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		for _, arguments := range []string{
 			"first: 0", "first: -1", "first: 101", "first: 2147483648", "first: 9223372036854775807",
 			`after: ""`, `after: "x"`, `after: "after_"`, `after: "after_AAAAAAAAAAAAAAAAAAAAAA"`, `after: "` + a.ids.Of(nodeid.Site, 1) + `"`,

@@ -27,8 +27,7 @@ func (c *client) createSitekey(name string, domains ...string) *answer {
 // TestSitekeyDomains: sitekeys accept localhost, which sites do not. IP addresses and wildcards are
 // rejected with a reason.
 func TestSitekeyDomains(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		c.createSitekey("Development", "shop.example", " LocalHost. ").
 			named("with localhost").prints(t, "createSitekey.sitekey.domains", "[localhost shop.example]")
 
@@ -46,8 +45,7 @@ func TestSitekeyDomains(t *testing.T) {
 
 // TestOldSitekeySecret checks the fields and errors of a rotation with overlap.
 func TestOldSitekeySecret(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		made := c.createSitekey("Form").ok(t, "createSitekey")
 		id := made.at("createSitekey.sitekey.id").(string)
 		first := model.SecretHint(made.at("createSitekey.secret").(string))
@@ -83,8 +81,7 @@ func TestOldSitekeySecret(t *testing.T) {
 }
 
 func TestSitekeys(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		made := c.createSitekey(" Form ", "WWW.Example.com", "a.example").ok(t, "createSitekey")
 		id, key := made.at("createSitekey.sitekey.id").(string), made.at("createSitekey.sitekey.sitekey").(string)
 		secret := made.at("createSitekey.secret").(string)
@@ -103,9 +100,7 @@ func TestSitekeys(t *testing.T) {
 
 		for _, query := range []string{`sitekey(id: $id)`, `node(id: $id)`} {
 			got := c.query(`query($id: ID!) { key: `+query+` { ... on Sitekey `+sitekeyFields+` } }`, "id", id).ok(t, "")
-			if !reflect.DeepEqual(got.at("key"), want) {
-				t.Errorf("%s: %s", query, got.Body)
-			}
+			testkit.DeepEqual(t, got.at("key"), want, "%s: %s", query, got.Body)
 		}
 
 		works := func(secret string) bool {

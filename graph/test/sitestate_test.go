@@ -1,13 +1,13 @@
 package graph_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const (
@@ -40,9 +40,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		want := `{"data":{"deleteSite":{"site":{"id":"` + id +
 			`","state":"DELETED","deletedAt":"2026-11-20T09:30:00Z","restorableUntil":"2026-11-27T09:30:00Z"},"userErrors":[]}}}`
 		got.is(t, want)
-		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, before) {
-			t.Errorf("rows in %v, want %v", after, before)
-		}
+		testkit.EqualSlices(t, left(t, a.db, owners{site: 1}), before, "rows in")
 		if _, err := sites.New(a.db).Lookup.SiteRulesByKey(t.Context(), key.at("site.siteKey").(string)); err != model.ErrNotFound {
 			t.Errorf("the site key is still known: %v", err)
 		}
@@ -82,9 +80,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 			restored.at("restoreSite.site.registeredEvents.0") == nil {
 			t.Errorf("restored: %s", restored.Body)
 		}
-		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, before) {
-			t.Errorf("restored with rows in %v, want %v", after, before)
-		}
+		testkit.EqualSlices(t, left(t, a.db, owners{site: 1}), before, "restored with rows in")
 		c.done("restoreSite", "siteId", id).named("a second time").is(t, restored.Body)
 		c.query(deletedQuery).
 			named("deletedSites after the restoration").is(t, `{"data":{"viewer":{"account":{"deletedSites":[]}}}}`)
@@ -97,8 +93,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 // TestDeletedSiteExpires: after 7 days a deleted site is unknown to its owner too, and housekeeping
 // deletes it. An owner can do so earlier.
 func TestDeletedSiteExpires(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id, early, kept := c.siteOf("example.com"), c.siteOf("early.example"), c.siteOf("kept.example")
 		fill(t, a.db, owners{site: 2})
 		for id, domain := range map[string]string{id: "example.com", early: "early.example"} {
@@ -107,9 +102,7 @@ func TestDeletedSiteExpires(t *testing.T) {
 
 		got := c.query(deleteSiteMutation, "id", early, "confirm", "early.example", "now", true).ok(t, "deleteSite")
 		got.named("deleted at once").has(t, "deleteSite.site.state", "DELETED").has(t, "deleteSite.site.restorableUntil", nil)
-		if after := left(t, a.db, owners{site: 2}); !slices.Equal(after, []string{"deleted_sites"}) {
-			t.Errorf("deleted at once: rows in %v", after)
-		}
+		testkit.EqualSlices(t, left(t, a.db, owners{site: 2}), []string{"deleted_sites"}, "deleted at once: rows in")
 		c.do("restoreSite", "siteId", early).
 			named("restored after it was deleted at once").fails(t, "restoreSite", "siteId:NOT_FOUND")
 
@@ -131,9 +124,7 @@ func TestDeletedSiteExpires(t *testing.T) {
 		expire(1)
 		expire(0)
 
-		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, []string{"deleted_sites"}) {
-			t.Errorf("after 7 days: rows in %v", after)
-		}
+		testkit.EqualSlices(t, left(t, a.db, owners{site: 1}), []string{"deleted_sites"}, "after 7 days: rows in")
 		c.site(kept, `state`).named("the other site").has(t, "site.state", "ACTIVE")
 	})
 }
@@ -166,8 +157,7 @@ func TestPausedSite(t *testing.T) {
 		return c.query(`mutation($id: ID!) { `+mutation+`(input: {siteId: $id}) { site { state } userErrors { field code } } }`, "id", id).ok(c.t, mutation)
 	}
 
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		id := owner.siteOf("example.com")
 		member := a.join(owner, "member@example.com", model.RoleMember)
 

@@ -19,8 +19,7 @@ import (
 // dimensions of the visitor alone, that they get no report of a small group by filters, and that
 // members see all unless their owner says otherwise.
 func TestSmallGroups(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		site := c.siteOf("example.com")
 		storeCountries(t, a.db, a, site)
 		reader := c.reader(site)

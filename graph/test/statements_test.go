@@ -50,8 +50,7 @@ func makeSites(t testing.TB, d *db.DB, n int) {
 }
 
 func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -230,8 +229,7 @@ func TestChangesOfOneRequestAreSeen(t *testing.T) {
 		a: setMemberRole(input: {userId: $id, role: OWNER}) { member { account { members { role } } } }
 		b: setMemberRole(input: {userId: $id, role: VIEWER}) { member { account { members { role } } } } }`
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		guest := a.join(c, "guest@example.com", model.RoleMember)
 		got := c.query(query, "id", guest.id()).ok(t, "")
 		if a, b := got.at("a.member.account.members.1.role"), got.at("b.member.account.members.1.role"); a != "OWNER" || b != "VIEWER" {

@@ -150,9 +150,7 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 		// The transfer deletes alerts and their channels, since their addresses are the first
 		// account's. The own channel of the owner of both accounts stays, with its messages.
 		want := slices.DeleteFunc(before, func(table string) bool { return table == "alerts" })
-		if after := left(t, a.db, owners{site: 1}); !slices.Equal(after, want) {
-			t.Errorf("rows in %v, want %v", after, want)
-		}
+		testkit.EqualSlices(t, left(t, a.db, owners{site: 1}), want, "rows in")
 		for statement, want := range map[string]int{
 			"SELECT count(*) AS n FROM sites WHERE id = 1 AND account_id = 3":                                                                                     1,
 			"SELECT count(*) AS n FROM quota_notices WHERE site_id = 1 AND account_id = 3":                                                                        1,

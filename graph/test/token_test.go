@@ -24,8 +24,7 @@ func (a *app) with(secret, query string, header ...string) *answer {
 
 func TestAPITokens(t *testing.T) {
 	const list = `{ apiTokens { id name scopes hint createdAt lastUsedAt } }`
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		c.query(`{ apiTokens { id } account { apiTokens { id } } }`).
 			named("without tokens").is(t, `{"data":{"apiTokens":[],"account":{"apiTokens":[]}}}`)
 
@@ -81,8 +80,7 @@ func TestAPITokens(t *testing.T) {
 }
 
 func TestAPITokenMistakes(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		create := func(name string, scopes ...string) *answer {
 			return c.do("createApiToken", "name", name, "scopes", append([]string{}, scopes...))
 		}
@@ -123,8 +121,7 @@ func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
 }
 
 func TestDownloadsByToken(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		for _, test := range []struct {
 			secret string
 			want   model.Kind
@@ -148,8 +145,7 @@ func TestDownloadsByToken(t *testing.T) {
 // TestSendingEventsOutNeedsExport: a token with WRITE alone cannot set a webhook URL. It can remove
 // one and change the secret. The mails name the token.
 func TestSendingEventsOutNeedsExport(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		write, both := c.createToken("READ", "WRITE"), c.createToken("WRITE", "EXPORT")
 
@@ -192,8 +188,7 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 // A token loses the rights that its user loses.
 func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 	const create = `mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		member := a.join(owner, "member@example.com", model.RoleMember)
 		token := member.createToken("WRITE")
 		id := member.query(`{ viewer { id } }`).at("viewer.id")
@@ -213,8 +208,7 @@ func TestRateLimitOfAMinute(t *testing.T) {
 	const page = `{ rateLimit { limit cost remaining resetAt } sites(first: 100) { edges { node { id domain name siteKey plan scriptTag createdAt cspLines notice
 		usage { period pageviews quota percent resetsAt } rejections(days: 7) { day code count } } } } }`
 
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		token, other := c.createToken("READ"), c.createToken("READ")
 		a.clock.Add(time.Hour)
 		got := a.with(token.secret, page).ok(t, "")

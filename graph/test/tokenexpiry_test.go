@@ -20,9 +20,7 @@ func (c *client) createTokenWith(name, input string) *answer {
 // TestTokenExpiry: a token expires after a year unless its creator chooses another time, or never.
 // From exactly that time on it is refused with a message of its own.
 func TestTokenExpiry(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
-
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		for _, input := range []string{`expiresInDays: 0`, `expiresInDays: -1`, `expiresInDays: 3651`} {
 			got := c.createTokenWith("wrong", ", "+input)
 			if got.userErrors("createApiToken") != "expiresInDays:INVALID_DURATION" || got.at("createApiToken.token") != nil {
@@ -98,8 +96,7 @@ func TestOwnersSeeAllTokens(t *testing.T) {
 // before, however often and late the task runs. Short tokens skip the mails that would be due at
 // once.
 func TestTokenExpiryMails(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		c := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, c *client) {
 		c.createTokenWith("month", ", expiresInDays: 30").ok(t, "createApiToken")
 		c.createTokenWith("week", ", expiresInDays: 7").ok(t, "createApiToken")
 		c.createTokenWith("day", ", expiresInDays: 1").ok(t, "createApiToken")

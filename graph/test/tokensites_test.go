@@ -89,8 +89,7 @@ func byName(t *testing.T, fields []*ast.FieldDefinition, name string) *ast.Field
 // TestRestrictedTokenLists: the lists and counts of the account have only the token's sites. What
 // belongs to no site is refused or empty.
 func TestRestrictedTokenLists(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		a.join(owner, "member@example.com", model.RoleMember)
 		owner.createSitekey("form", "one.example")
 
@@ -135,8 +134,7 @@ func TestRestrictedTokenLists(t *testing.T) {
 // TestRestrictedTokenAfterTransfer: a site that leaves the account is out of the token's reach, and
 // the token stays restricted.
 func TestRestrictedTokenAfterTransfer(t *testing.T) {
-	eachApp(t, func(t *testing.T, a *app) {
-		owner := a.owner("owner@example.com")
+	eachOwner(t, func(t *testing.T, a *app, owner *client) {
 		moved, kept := owner.siteOf("moved.example"), owner.siteOf("kept.example")
 		secret := owner.restrictedToken(moved)
 		other := owner.done("createAccount", "name", "Other").at("createAccount.account.id")

@@ -133,8 +133,7 @@ func failsAt(path string) func(http.ResponseWriter, *http.Request) bool {
 // TestOwnerReadsWhatIsWrong checks that a provider is asked when it is saved with a secret, and
 // that nothing is stored if it refuses.
 func TestOwnerReadsWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p, dns := newFakeProvider(t), testkit.NewDNS(t)
 		a := newApp(t, d, withProviders(p, dns))
 		owner := a.owner("owner@corp.example")

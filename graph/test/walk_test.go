@@ -186,8 +186,7 @@ var unmarked = []string{
 // addresses, hosts and titles. An owner reads the same, so a field of the account in which the
 // owner finds no mark fails the test, too: nothing would be hidden there.
 func TestEveryFieldForCallersOfOneSite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		if d.IsPostgres() {
 			testkit.SkipLong(t, "every field on a second database")
 		}

@@ -53,8 +53,7 @@ func (*explained) LiveVisitors(context.Context, *model.Site, model.Instant) (int
 // channels of a site: a spike by the last hour and the same hour a week before in the site's time
 // zone, which has changed its clocks between them, a drop by its day.
 func TestThresholdsNameCauses(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		site, e := w.site("shop.example", 1_000*24*time.Hour), &explained{}
 		now := model.At(time.Date(2026, 11, 3, 12, 10, 0, 0, time.UTC)) // 7:10 in New York, 8:10 UTC-4 a week before
@@ -69,9 +68,7 @@ func TestThresholdsNameCauses(t *testing.T) {
 			t.Fatalf("%d messages, %v; want 4", n, err)
 		}
 		want := []string{"shop.example 27T06:10 27T07:10 03T06:10 03T07:10", "shop.example 2026-11-02 2026-11-02"}
-		if !slices.Equal(e.asked, want) {
-			t.Errorf("the explanations are %q, want %q", e.asked, want)
-		}
+		testkit.EqualSlices(t, e.asked, want, "the explanations")
 		for _, m := range w.messagesOf(site) {
 			if m.Data.Figures.Change == nil || m.Data.Figures.Threshold == 0 || m.Data.Summary != nil {
 				t.Errorf("the message %s has %+v", m.Event, m.Data)
@@ -102,8 +99,7 @@ func (w *alertWorld) messagesOf(site *model.Site) (messages []model.AlertMessage
 // alert by the spans that its rule has compared, that both are sent without an explanation after an
 // error, and that the end of an alert keeps it.
 func TestMessagesNameCauses(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		for _, failure := range []error{nil, errors.New("too expensive")} {
 			domain := fmt.Sprint("shop-", failure == nil, ".example")
@@ -134,9 +130,7 @@ func TestMessagesNameCauses(t *testing.T) {
 					t.Errorf("with the error %v, the message %s %s has the change %+v", failure, m.Event, m.Phase, m.Data.Figures.Change)
 				}
 			}
-			if len(messages) != 6 {
-				t.Errorf("%d messages, want 6", len(messages))
-			}
+			testkit.Equal(t, len(messages), 6, "messages")
 			w.exec("UPDATE sites SET deleted_at = 1 WHERE id = ?", site.ID)
 		}
 	})
@@ -156,9 +150,7 @@ func TestTimeOfChanges(t *testing.T) {
 			changes.spend(step.spent)
 		}
 		changes.visits(t.Context(), site, 1, 2, 3)
-		if len(e.asked) != step.want {
-			t.Errorf("after %s: %d explanations, want %d", step.spent, len(e.asked), step.want)
-		}
+		testkit.Equal(t, len(e.asked), step.want, "after %s: explanations", step.spent)
 	}
 
 	changes = nil

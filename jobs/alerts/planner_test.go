@@ -58,8 +58,7 @@ func (f *figures) LiveVisitors(context.Context, *model.Site, model.Instant) (int
 // its message, and that a site with failing figures delays no other. Channels that get no messages
 // get no summaries.
 func TestChannelSummaries(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		shop, broken := world.New(t, d).Site("shop.example", world.Of(user.AccountID)), world.New(t, d).Site("broken.example", world.Of(user.AccountID))
 		zone := "Pacific/Auckland" // 13 hours ahead
@@ -132,9 +131,7 @@ func TestChannelSummaries(t *testing.T) {
 
 			further := summaries()[before:]
 			slices.Sort(further)
-			if !slices.Equal(further, step.want) {
-				t.Errorf("at %s: %q, want %q", step.at, further, step.want)
-			}
+			testkit.EqualSlices(t, further, step.want, "at %s", step.at)
 		}
 
 		// The broken site's channel gets a summary as soon as there are figures, and not of a
@@ -161,8 +158,7 @@ func TestChannelSummaries(t *testing.T) {
 // once: a spike is checked every 5 minutes, with a pause after a message, and a drop at 6:00 in the
 // site's time zone. An own channel gets the same as a site's.
 func TestThresholds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		user := world.New(t, d).User("owner@example.com")
 		site := world.New(t, d).Site("shop.example", world.Of(user.AccountID))
 		zone := "Pacific/Auckland" // 13 hours ahead
@@ -227,9 +223,7 @@ func TestThresholds(t *testing.T) {
 			if step.want != "" {
 				want = []string{step.want, step.want}
 			}
-			if further := messages()[before:]; !slices.Equal(further, want) {
-				t.Errorf("at %s: %q, want %q", step.at, further, want)
-			}
+			testkit.EqualSlices(t, messages()[before:], want, "at %s", step.at)
 		}
 	})
 }

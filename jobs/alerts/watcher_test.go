@@ -115,8 +115,7 @@ func (w *alertWorld) watch(watcher *Watcher, now model.Instant) {
 // TestTrafficAlerts checks the alerts of sites with usual, little, much and no traffic, of a young
 // site and of a paused one. Two workers evaluate the rules at once, and the clock is set back once.
 func TestTrafficAlerts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		const years = 1_000 * 24 * time.Hour
 		usual, dropped, spiked := w.site("usual.example", years), w.site("dropped.example", years), w.site("spiked.example", years)
@@ -171,8 +170,7 @@ func TestTrafficAlerts(t *testing.T) {
 // TestOtherAlerts checks the alerts about refused calls, deliveries and the captcha, and those that
 // no channel wants.
 func TestOtherAlerts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		site, unwanted := w.site("shop.example", weekAgo), w.site("unwanted.example", weekAgo)
 		w.exec("UPDATE alert_channels SET events = '[\"quota\"]' WHERE account_id = ?", unwanted.AccountID)
@@ -246,8 +244,7 @@ func (w *alertWorld) operatorsChannel() {
 // TestInstallationAlerts checks the alerts about tasks and backups, with their messages. Two
 // workers run the task and evaluate the rules in turn.
 func TestInstallationAlerts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		w.operatorsChannel()
 		fails := true
@@ -320,8 +317,7 @@ func TestInstallationAlerts(t *testing.T) {
 
 // TestOldCallCounts checks that calls of more than two hours give no alert about the last hour.
 func TestOldCallCounts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		site, watcher := w.site("shop.example", weekAgo), NewWatcher(d, nil)
 		refuse := func() {
@@ -347,8 +343,7 @@ ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.coun
 // that is renewed late, and of a host that is no longer configured. They reach operators' channels
 // only.
 func TestCertificateAlerts(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		w := newAlertWorld(t, d)
 		operators := w.site("operator.example", time.Hour)
 		w.site("member.example", time.Hour)

@@ -265,9 +265,7 @@ func TestNumbers(t *testing.T) {
 		got := strings.Join([]string{
 			million, small, percent, l.Day("2026-11-20"), l.Month("2026-03"), l.Time(1795168800000000), one, l.Quote("x"),
 		}, " ")
-		if got != want {
-			t.Errorf("%s: %s, want %s", language, got, want)
-		}
+		testkit.Equal(t, got, want, "%s", language)
 		if l.Day("x") != "x" || l.Month("x") != "x" {
 			t.Errorf("%s: text that is no date is changed", language)
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // newTestLocal returns a local queue with one handler, in a test of package synctest. It starts
@@ -87,9 +89,7 @@ func TestLocalDedup(t *testing.T) {
 
 		submit := func(when string, task Task, want bool) {
 			t.Helper()
-			if got := l.submit(task); got != want {
-				t.Errorf("%s: accepted %v, want %v", when, got, want)
-			}
+			testkit.Equal(t, l.submit(task), want, "%s: accepted", when)
 		}
 
 		submit("first", testTask(Default, 1), true)
@@ -168,9 +168,7 @@ func TestLocalPeriodic(t *testing.T) {
 				l.submitPeriodic(tasks, time.Now())
 				pause(5 * time.Second)
 			}
-			if !slices.Equal(runs, want) {
-				t.Errorf("runs after %v, want %v", runs, want)
-			}
+			testkit.EqualSlices(t, runs, want, "runs after")
 		}
 
 		next(0, nil, 12, 0)
@@ -230,9 +228,7 @@ func TestLocalStop(t *testing.T) {
 				}
 
 				pause(time.Hour)
-				if ran := ran.Load(); ran != 1 {
-					t.Errorf("%d runs, want 1", ran)
-				}
+				testkit.Equal(t, ran.Load(), 1, "runs")
 			})
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // reply is an error that Redis returned.
@@ -40,9 +42,7 @@ func TestOutage(t *testing.T) {
 		{reply("READONLY You can't write against a read only replica."), true},
 		{reply("ERR max number of clients reached"), true},
 	} {
-		if got := isOutage(test.err); got != test.want {
-			t.Errorf("isOutage(%v) = %v, want %v", test.err, got, test.want)
-		}
+		testkit.Equal(t, isOutage(test.err), test.want, "isOutage(%v)", test.err)
 	}
 }
 

@@ -3,6 +3,8 @@ package queue
 import (
 	"fmt"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestURLs: each form of URL is read as the servers that it names.
@@ -54,9 +56,7 @@ func TestURLs(t *testing.T) {
 			got += " TLS"
 		}
 
-		if got != test.want {
-			t.Errorf("%s: %s, want %s", test.url, got, test.want)
-		}
+		testkit.Equal(t, got, test.want, "%s", test.url)
 	}
 
 	for _, bad := range []string{"", "redis", "redis://", "redis-other://h", "redisx://h", "redis-cluster://", "redis-cluster://h,,i",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestLanesShareBounds checks that slow and unknown lanes leave permits for responsive lanes, also
@@ -31,9 +32,7 @@ func TestLanesShareBounds(t *testing.T) {
 	}
 
 	permits := enterAll()
-	if len(permits) != healthPermits[unknown] {
-		t.Errorf("%d permits of unknown lanes, want %d", len(permits), healthPermits[unknown])
-	}
+	testkit.Equal(t, len(permits), healthPermits[unknown], "permits of unknown lanes")
 
 	for _, s := range permits {
 		end(s, model.AttemptTimeout)
@@ -57,9 +56,7 @@ func TestLanesShareBounds(t *testing.T) {
 
 	// Before and after its first delivery.
 	for _, want := range []int{carefulPermits, 8} {
-		if free := l.free(healthy); free != want {
-			t.Errorf("%d permits for a responsive lane, want %d", free, want)
-		}
+		testkit.Equal(t, l.free(healthy), want, "permits for a responsive lane")
 
 		s, ok := l.enter(healthy)
 		if !ok {
@@ -76,9 +73,7 @@ func TestLanesShareBounds(t *testing.T) {
 	end(permits[0], "")
 
 	// Its other worker still holds a permit.
-	if free := l.free(permits[0].lane); free != 7 {
-		t.Errorf("%d permits for a lane that responds again, want 7", free)
-	}
+	testkit.Equal(t, l.free(permits[0].lane), 7, "permits for a lane that responds again")
 }
 
 // TestExportLimits checks that few bodies are written at once, and that no body is begun while the
@@ -91,9 +86,7 @@ func TestExportLimits(t *testing.T) {
 			bodies = append(bodies, body)
 		}
 
-		if len(bodies) != want {
-			t.Fatalf("%d bodies begun, want %d", len(bodies), want)
-		}
+		testkit.Require(t, len(bodies), want, "bodies begun")
 
 		return bodies
 	}

@@ -41,9 +41,7 @@ func TestSign(t *testing.T) {
 			header := http.Header{}
 			sign(header, test.secret, "", "message", at, body)
 
-			if got := header.Get("webhook-signature"); got != want {
-				t.Errorf("signature %q, want %q", got, want)
-			}
+			testkit.Equal(t, header.Get("webhook-signature"), want, "signature")
 		})
 	}
 
@@ -76,9 +74,7 @@ func TestSign(t *testing.T) {
 	t.Run("no secret", func(t *testing.T) {
 		header := http.Header{}
 		sign(header, "", "", "message", at, body)
-		if len(header) != 2 {
-			t.Errorf("headers %v, want no signature", header)
-		}
+		testkit.Equal(t, len(header), 2, "headers %v", header)
 	})
 }
 

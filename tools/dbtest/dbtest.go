@@ -40,6 +40,34 @@ func EachURL(t *testing.T, test func(t *testing.T, databaseURL string)) {
 	onDatabase(t, "postgres", func(t *testing.T) { test(t, PostgresURL(t)) })
 }
 
+// Parallel is Each for a test that runs in parallel with others.
+func Parallel(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	t.Parallel()
+	Each(t, test)
+}
+
+// ParallelURL is EachURL for a test that runs in parallel with others.
+func ParallelURL(t *testing.T, test func(t *testing.T, databaseURL string)) {
+	t.Helper()
+	t.Parallel()
+	EachURL(t, test)
+}
+
+// ParallelSQLite is Parallel for a test that needs SQLite alone.
+func ParallelSQLite(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) { test(t, Open(t, SQLiteURL(t))) })
+}
+
+// ParallelPostgres is Parallel for a test that needs PostgreSQL alone.
+func ParallelPostgres(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { test(t, Open(t, PostgresURL(t))) })
+}
+
 // EachBenchmark is Each for benchmarks. Both engines are then as durable as in production.
 func EachBenchmark(b *testing.B, bench func(b *testing.B, d *db.DB)) {
 	b.Run("sqlite", func(b *testing.B) { bench(b, Open(b, SQLiteURL(b))) })

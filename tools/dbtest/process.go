@@ -11,10 +11,7 @@ import (
 // StartBound starts a command that ends with this process, see pgserver.StartBound.
 func StartBound(cmd *exec.Cmd) error { return pgserver.StartBound(cmd) }
 
-// FreePort returns a TCP port of 127.0.0.1 that no process listens on.
-func FreePort() (int, error) { return pgserver.FreePort() }
-
-// FreeAddress returns host:port of a port from FreePort.
+// FreeAddress returns host:port of 127.0.0.1 on which no process listens.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	address, err := pgserver.FreeAddress()

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"fmt"
 	"sync"
+	"testing"
 
 	"github.com/uptrace/bun"
 	"modernc.org/sqlite"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // Quiet calls a function while this process writes nothing to SQLite. Other processes can still
@@ -197,6 +199,14 @@ func Count(d *db.DB, table string) (int, error) {
 
 	n, err := cell.Read.NewSelect().Table(table).Count(context.Background())
 	return int(n), err
+}
+
+// HasRows checks the number of rows of a table. The format and args name them.
+func HasRows(tb testing.TB, d *db.DB, table string, want int, format string, args ...any) {
+	tb.Helper()
+	n, err := Count(d, table)
+	testkit.NoError(tb, err)
+	testkit.Equal(tb, n, want, format, args...)
 }
 
 // PagesRead returns how many pages the writing connection of a SQLite database has read, from

@@ -60,9 +60,7 @@ func TestCaptcha(t *testing.T) {
 		}
 
 		// A note would describe an omitted check.
-		if len(r.Notes) != 0 {
-			t.Errorf("notes %q", r.Notes)
-		}
+		testkit.Equal(t, len(r.Notes), 0, "notes %q", r.Notes)
 
 		for name, want := range map[string]map[string]int64{
 			"config": {"200": tokens}, "solve": {"solved": tokens}, "siteverify": {"200": tokens / 4 * 5},
@@ -170,8 +168,6 @@ func TestCaptchaFaults(t *testing.T) {
 		run.Secret = strings.Repeat("x", 20)
 		run.Redeem(t.Context(), captcha.Once(tickets[20:21]))
 
-		if len(run.Unexpected.Counts) != 2 {
-			t.Errorf("unexpected %v", run.Unexpected.Counts)
-		}
+		testkit.Equal(t, len(run.Unexpected.Counts), 2, "unexpected %v", run.Unexpected.Counts)
 	})
 }

@@ -76,9 +76,7 @@ func TestWrongCommandLines(t *testing.T) {
 		}
 	}
 
-	if status := execute(t.Context(), []string{"verify", t.TempDir() + "/none"}, quiet()); status != 1 {
-		t.Errorf("a missing journal: exit status %d, want 1", status)
-	}
+	testkit.Equal(t, execute(t.Context(), []string{"verify", t.TempDir() + "/none"}, quiet()), 1, "a missing journal: exit status")
 }
 
 // TestInterrupted checks that an interrupted command fails.
@@ -95,8 +93,6 @@ func TestInterrupted(t *testing.T) {
 	interrupt()
 
 	for _, args := range [][]string{{"verify", path}, {"captcha"}, {"run", "--journal", path + "2"}} {
-		if status := execute(ctx, args, quiet()); status != 1 {
-			t.Errorf("%q: exit status %d, want 1", args, status)
-		}
+		testkit.Equal(t, execute(ctx, args, quiet()), 1, "%q: exit status", args)
 	}
 }

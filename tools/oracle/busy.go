@@ -11,8 +11,9 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// Busy makes the rows of a busy site, for benchmarks: visits of one to several page views, a few
-// popular and many rare paths, referrers and campaigns, and some visits with events or a user id.
+// Busy makes the rows of a busy site, for measurements: returning visitors of a day, visits of one
+// to several page views, engagement, events, purchases and refunds, and a few popular and many rare
+// paths, referrers and campaigns.
 type Busy struct {
 	random                  *rand.Rand
 	clients                 *rand.Rand
@@ -24,8 +25,10 @@ const (
 	busyPaths     = 20_000
 	busyHosts     = 3_000
 	busyCampaigns = 500
-	busyUsers     = 2_000
-	busyViews     = 2.74 // page views of an average visit
+	busyUsers     = 2_000 // pseudonymous user ids
+
+	busyViews = 2.74 // page views of an average visit, before the longest ones are cut
+	mostViews = 20   // of one visit
 )
 
 // NewBusy returns a generator. Equal seeds give equal rows.
@@ -65,22 +68,37 @@ func (b *Busy) addVisit(key segment.VisitKey, start model.Instant) {
 	width := [...]int16{0, 576, 768, 992, 1200, 1440, 1920}[r.IntN(7)]
 	language := [...]string{"en", "de", "fr", "es", "it", "pl", "nl", "pt"}[min(r.IntN(12), 7)]
 	at, path := start, ""
-	for {
+	for views := 1; ; views++ {
 		path = BusyPath(b.paths.Uint64())
-		b.rows.Views = append(b.rows.Views, segment.View{
-			VisitKey: key, At: at, ID: r.Int64(), Path: path, Language: language, Width: width,
-			EngagedMS: int32(r.ExpFloat64() * 25_000), Scroll: int16(r.IntN(101)),
-		})
+		view := segment.View{VisitKey: key, At: at, ID: r.Int64(), Path: path, Language: language, Width: width}
+		// One page view in ten is left before anything is reported.
+		if r.IntN(10) > 0 {
+			view.EngagedMS, view.Scroll = int32(r.ExpFloat64()*25_000), int16(r.IntN(101))
+		}
+		b.rows.Views = append(b.rows.Views, view)
 		at = at.Add(time.Second + time.Duration(r.Int64N(int64(3*time.Minute))))
-		if r.Float64() > 1-1/busyViews {
+		if views == mostViews || r.Float64() > 1-1/busyViews {
 			break
 		}
 	}
+	b.addEvents(key, at, path)
+}
 
+// addEvents adds the events at the end of a visit. One visit in three has an automatic event, one
+// in ten a custom event, one in fifty a purchase and one in a thousand a refund.
+func (b *Busy) addEvents(key segment.VisitKey, at model.Instant, path string) {
+	r := b.random
 	add := func(name string, e segment.Event) {
 		e.VisitKey, e.At, e.ID, e.Name, e.Path = key, at, r.Int64(), name, path
 		b.rows.Events = append(b.rows.Events, e)
 	}
+	sold := func(sign int64) segment.Event {
+		return segment.Event{
+			Value: model.Money(sign * (1 + r.Int64N(20_000)) * 10_000), Currency: [...]string{"EUR", "EUR", "USD"}[r.IntN(3)],
+			Properties: fmt.Sprintf(`{"coupon":"spring-%d"}`, r.IntN(20)),
+		}
+	}
+
 	if r.IntN(3) == 0 {
 		add("scroll", segment.Event{})
 	}
@@ -88,14 +106,18 @@ func (b *Busy) addVisit(key segment.VisitKey, start model.Instant) {
 		add("signup", segment.Event{Properties: fmt.Sprintf(`{"plan":"plan-%d","seats":%d}`, r.IntN(4), r.IntN(100))})
 	}
 	if r.IntN(50) == 0 {
-		add(model.EventPurchase, segment.Event{Value: model.Money(1+r.Int64N(20_000)) * 10_000, Currency: "EUR"})
+		add(model.EventPurchase, sold(1))
+	}
+	if r.IntN(1000) == 0 {
+		add(model.EventRefund, sold(-1))
 	}
 }
 
 // visit returns a visit without its page views.
 func (b *Busy) visit(key segment.VisitKey, start model.Instant) segment.Visit {
 	r := b.random
-	v := segment.Visit{VisitKey: key, StartedAt: start, Channel: "direct", Client: BusyClient(b.clients)}
+	v := segment.Visit{VisitKey: key, StartedAt: start, Channel: "direct", Client: busyClient(b.clients)}
+	// One visit in twenty is of a user who is signed in.
 	if r.IntN(20) == 0 {
 		v.UserID = fmt.Sprintf("%016d", r.IntN(busyUsers))
 	}
@@ -105,16 +127,19 @@ func (b *Busy) visit(key segment.VisitKey, start model.Instant) segment.Visit {
 		v.Channel, v.Referrer = "organic search", fmt.Sprintf("search-%d.example/", b.hosts.Uint64()%40)
 	case 4, 5:
 		v.Channel, v.Referrer = "referral", fmt.Sprintf("site-%d.example/page", b.hosts.Uint64())
-	case 6, 7:
+	case 6:
 		v.Channel, v.Source, v.Medium = "email", "newsletter", "email"
+		v.Name = fmt.Sprintf("campaign-%d", b.campaigns.Uint64())
+	case 7:
+		v.Channel, v.Source, v.Gclid = "paid search", "search", "click"
 		v.Name = fmt.Sprintf("campaign-%d", b.campaigns.Uint64())
 	}
 	return v
 }
 
-// BusyClient returns what a visit keeps of its browser. Its random numbers should be its own, so
+// busyClient returns what a visit keeps of its browser. Its random numbers should be its own, so
 // that the other values of visits stay the same.
-func BusyClient(r *rand.Rand) model.Client {
+func busyClient(r *rand.Rand) model.Client {
 	return model.Client{
 		Country: model.Countries[min(int(r.ExpFloat64()*20), len(model.Countries)-1)],
 		Browser: model.Browsers[min(int(r.ExpFloat64()*3), len(model.Browsers)-1)],

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // Zones have offsets of hours, halves and quarters, daylight saving at midnight and of half an
@@ -197,26 +197,19 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 // Check compares results, and ends the test if they differ.
 func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 	t.Helper()
-	if !reflect.DeepEqual(got.Totals, want.Totals) {
-		t.Errorf("%s: totals\ngot  %+v\nwant %+v", name, got.Totals, want.Totals)
-	}
+	testkit.DeepEqual(t, got.Totals, want.Totals, "%s: totals", name)
 
-	if len(got.Points) != len(want.Points) {
-		t.Fatalf("%s: %d points, want %d", name, len(got.Points), len(want.Points))
-	}
+	testkit.Require(t, len(got.Points), len(want.Points), "%s: points", name)
 	for i := range want.Points {
-		if !reflect.DeepEqual(got.Points[i], want.Points[i]) {
-			t.Errorf("%s: point %d\ngot  %+v\nwant %+v", name, i, got.Points[i], want.Points[i])
-		}
+		testkit.DeepEqual(t, got.Points[i], want.Points[i], "%s: point %d", name, i)
 	}
 
 	for i := range want.Breakdowns {
 		rows := maps.Collect(got.Breakdowns[i].All())
 		for _, value := range slices.Sorted(maps.Keys(want.Breakdowns[i])) {
-			g, w := rows[value], want.Breakdowns[i][value]
-			if !reflect.DeepEqual(g, w) || !reflect.DeepEqual(got.Breakdowns[i].Of(value), w) {
-				t.Errorf("%s: breakdown %d of %q\ngot  %+v\nwant %+v", name, i, value, g, w)
-			}
+			w := want.Breakdowns[i][value]
+			testkit.DeepEqual(t, rows[value], w, "%s: breakdown %d, the row %q", name, i, value)
+			testkit.DeepEqual(t, got.Breakdowns[i].Of(value), w, "%s: breakdown %d of %q", name, i, value)
 		}
 
 		if len(rows) != len(want.Breakdowns[i]) || len(rows) != got.Breakdowns[i].Len() {
@@ -225,23 +218,18 @@ func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 		}
 	}
 
-	if len(want.Funnels)+len(got.Funnels) > 0 && !reflect.DeepEqual(got.Funnels, want.Funnels) {
-		t.Errorf("%s: funnels %v, want %v", name, got.Funnels, want.Funnels)
+	if len(want.Funnels)+len(got.Funnels) > 0 {
+		testkit.DeepEqual(t, got.Funnels, want.Funnels, "%s: funnels", name)
 	}
-
-	if len(want.Journeys)+len(got.Journeys) > 0 && !reflect.DeepEqual(got.Journeys, want.Journeys) {
-		t.Errorf("%s: journeys\ngot  %+v\nwant %+v", name, got.Journeys, want.Journeys)
+	if len(want.Journeys)+len(got.Journeys) > 0 {
+		testkit.DeepEqual(t, got.Journeys, want.Journeys, "%s: journeys", name)
 	}
-	if len(want.Cohorts)+len(got.Cohorts) > 0 && !reflect.DeepEqual(got.Cohorts, want.Cohorts) {
-		t.Errorf("%s: cohorts\ngot  %+v\nwant %+v", name, got.Cohorts, want.Cohorts)
+	if len(want.Cohorts)+len(got.Cohorts) > 0 {
+		testkit.DeepEqual(t, got.Cohorts, want.Cohorts, "%s: cohorts", name)
 	}
-	if len(got.Numbers) != len(want.Numbers) {
-		t.Fatalf("%s: numbers of %d questions, want %d", name, len(got.Numbers), len(want.Numbers))
-	}
+	testkit.Require(t, len(got.Numbers), len(want.Numbers), "%s: questions about numbers", name)
 	for i := range want.Numbers {
-		if counted := ByGroup(got.Numbers[i]); !reflect.DeepEqual(counted, want.Numbers[i]) {
-			t.Errorf("%s: numbers of question %d\ngot  %+v\nwant %+v", name, i, counted, want.Numbers[i])
-		}
+		testkit.DeepEqual(t, ByGroup(got.Numbers[i]), want.Numbers[i], "%s: numbers of question %d", name, i)
 	}
 
 	if t.Failed() {

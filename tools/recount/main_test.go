@@ -302,9 +302,7 @@ func TestMatchPattern(t *testing.T) {
 		{"*.pdf", "a.pdf", true}, {"*.pdf", "a.pdf.gz", false}, {"/*/x", "/a/x", true}, {"/*/x", "/a/b/x", false},
 		{"/***/x", "/a/b/x", true}, {"a.c", "abc", false},
 	} {
-		if got := oracle.MatchPattern(test.pattern, test.text); got != test.want {
-			t.Errorf("%q of %q: %v", test.pattern, test.text, got)
-		}
+		testkit.Equal(t, oracle.MatchPattern(test.pattern, test.text), test.want, "%q of %q", test.pattern, test.text)
 	}
 }
 

@@ -172,9 +172,7 @@ func TestReport(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, good := reportOf(t, test.ci, test.goTest, test.recordings...)
-			if good != test.good {
-				t.Errorf("good = %v, want %v", good, test.good)
-			}
+			testkit.Equal(t, good, test.good, "good")
 
 			lines := strings.Split(got, "\n")
 			if last := lines[len(lines)-2]; last != test.last || !strings.HasSuffix(got, "\n") {
@@ -221,9 +219,7 @@ func TestKinds(t *testing.T) {
 			}
 		}
 
-		if fmt.Sprint(got) != test.want {
-			t.Errorf("%s counts as %v, want %s", test.test, got, test.want)
-		}
+		testkit.Equal(t, fmt.Sprint(got), test.want, "%s counts as %v", test.test, got)
 	}
 }
 

@@ -120,9 +120,7 @@ const text = "SELECT 1 FROM visits"
 		testkit.NoError(t, err)
 		var found []string
 		newGoPackage([]*ast.File{file}).check(func(_, fault string) { found = append(found, fault) })
-		if len(found) != c.faults {
-			t.Errorf("%s: faults %q, want %d", c.body, found, c.faults)
-		}
+		testkit.Equal(t, len(found), c.faults, "%s: faults %q", c.body, found)
 	}
 }
 

@@ -34,9 +34,7 @@ func TestDocsLinks(t *testing.T) {
 
 	for name, text := range documents {
 		for _, match := range markdownLink.FindAllStringSubmatch(withoutCode(text), -1) {
-			if problem := brokenLink(root, name, match[1], documents); problem != "" {
-				t.Errorf("%s links to %s: %s", name, match[1], problem)
-			}
+			testkit.Equal(t, brokenLink(root, name, match[1], documents), "", "%s links to %s", name, match[1])
 		}
 	}
 }

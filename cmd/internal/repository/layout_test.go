@@ -514,9 +514,7 @@ func TestLayoutRules(t *testing.T) {
 	// Each forbidden import has its own message.
 	got := violations(goFile{path: "jobs/quota.go",
 		imports: []string{"database/sql", ourModule + "db", ourModule + "graph"}})
-	if len(got) != 2 {
-		t.Errorf("two forbidden imports of three give %q", got)
-	}
+	testkit.Equal(t, len(got), 2, "two forbidden imports of three give %q", got)
 
 	got = violations(goFile{path: "graph/site.go", imports: []string{ourModule + "util"}})
 	if want := "graph/site.go imports " + ourModule + "util: " + outsideReason; !slices.Equal(got, []string{want}) {
@@ -537,8 +535,6 @@ func TestLayoutTopLevelRule(t *testing.T) {
 		"util": false, "internal": false, "pkg": false, "main.go": false, "Makefile.bak": false, "notes.txt": false,
 		"go.work": false,
 	} {
-		if got := allowedAtTop(name, ignored); got != want {
-			t.Errorf("%s allowed at the top: %v, want %v", name, got, want)
-		}
+		testkit.Equal(t, allowedAtTop(name, ignored), want, "%s allowed at the top", name)
 	}
 }

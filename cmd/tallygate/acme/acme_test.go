@@ -19,7 +19,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -162,8 +161,7 @@ func TestObtain(t *testing.T) {
 
 	for _, name := range []string{"tls-alpn-01", "http-01"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+			dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 				d := dbtest.Open(t, databaseURL)
 				f := listenFront(t)
 				ports := acmetest.Options{Validity: 90 * 24 * time.Hour}
@@ -182,9 +180,7 @@ func TestObtain(t *testing.T) {
 				if body, _, err := f.get(host, a.Roots()); body != "HTTP/2.0 "+host || err != nil {
 					t.Fatalf("%q, %v", body, err)
 				}
-				if problem := f.manager.Problem(host); problem != "" {
-					t.Errorf("problem %q", problem)
-				}
+				testkit.Equal(t, f.manager.Problem(host), "", "problem")
 
 				// A certificate for another name is neither served nor ordered, nor is one without
 				// a name.
@@ -206,9 +202,7 @@ func TestObtain(t *testing.T) {
 				if again := second.awaitServed(t, host); !again.Equal(leaf) {
 					t.Error("after a restart another certificate is served")
 				}
-				if after := a.Orders(); after != orders {
-					t.Errorf("%d orders after a restart, %d before", after, orders)
-				}
+				testkit.Equal(t, a.Orders(), orders, "orders after a restart, %d before", orders)
 			})
 		})
 	}
@@ -332,9 +326,7 @@ func TestHandshakesOrderNothing(t *testing.T) {
 		failures <- n
 		return time.Hour
 	}})
-	if n := <-failures; n != 1 {
-		t.Errorf("%d failures after the first", n)
-	}
+	testkit.Equal(t, <-failures, 1, "failures after the first")
 
 	for range 20 {
 		if _, _, err := f.get(host, a.Roots()); err == nil {
@@ -346,9 +338,7 @@ func TestHandshakesOrderNothing(t *testing.T) {
 		}
 		response.Body.Close()
 	}
-	if orders := strings.Count(a.Log(), "POST /order-plz"); orders != 1 {
-		t.Errorf("%d attempts to order, want 1", orders)
-	}
+	testkit.Equal(t, strings.Count(a.Log(), "POST /order-plz"), 1, "attempts to order")
 }
 
 // TestDatabaseAway checks that nothing is ordered while the database cannot say whether there is a
@@ -374,9 +364,7 @@ func TestDatabaseAway(t *testing.T) {
 			return time.Hour
 		}})
 		testkit.Await(t, "two failed reads", func() bool { return log.count("certificate not read") > 1 })
-		if orders := a.Orders(); orders != 0 {
-			t.Errorf("%d orders without a read", orders)
-		}
+		testkit.Equal(t, a.Orders(), 0, "orders without a read")
 
 		// The account's key is stored, and then the certificate cannot be.
 		testkit.NoError(t, dbtest.Exec(d, refuseCertificates(d)))
@@ -414,25 +402,11 @@ func acceptCertificates(d *db.DB) string {
 }
 
 // logged is a log that is searched.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type logged struct{ testkit.Log }
 
 func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-func (l *logged) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
+func (l *logged) count(text string) int { return strings.Count(l.String(), text) }
 
 // TestReasons checks that the log has the authority's answer about a host that it cannot reach, in
 // a first order and in a renewal.
@@ -547,8 +521,6 @@ func TestPause(t *testing.T) {
 	}
 
 	for failures, want := range map[int]time.Duration{0: 0, 1: 5 * time.Minute, 2: time.Hour, 1000: time.Hour} {
-		if got := pause(failures); got != want {
-			t.Errorf("the pause after %d failures is %v, want %v", failures, got, want)
-		}
+		testkit.Equal(t, pause(failures), want, "the pause after %d failures", failures)
 	}
 }

@@ -192,9 +192,7 @@ func parsed(t *testing.T, args []string) (*config.Config, runner) {
 	t.Helper()
 	s := &session{terminal: terminal{out: t.Output(), log: t.Output()}}
 	command, err := s.parse(args)
-	if err != nil {
-		t.Errorf("%v: %v", args, err)
-	}
+	testkit.Succeeds(t, err, "%v", args)
 
 	return s.settings, command
 }

@@ -1,6 +1,10 @@
 package command
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
+)
 
 // TestDemoDataDir: the demo has its own data folder unless one is configured, whatever its name.
 func TestDemoDataDir(t *testing.T) {
@@ -17,8 +21,6 @@ func TestDemoDataDir(t *testing.T) {
 		t.Setenv("TALLYGATE_DATA_DIR", test.variable)
 
 		settings, _ := parsed(t, append([]string{"demo"}, test.args...))
-		if settings.DataDir != test.want {
-			t.Errorf("%q %q: %q, want %q", test.variable, test.args, settings.DataDir, test.want)
-		}
+		testkit.Equal(t, settings.DataDir, test.want, "%q %q", test.variable, test.args)
 	}
 }

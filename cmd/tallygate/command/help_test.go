@@ -49,8 +49,6 @@ func helpOf(t *testing.T, line string) string {
 	t.Helper()
 
 	var out bytes.Buffer
-	if status := Run(t.Context(), strings.Fields(line), &out, &out); status != 0 {
-		t.Fatalf("%s: exit status %d", line, status)
-	}
+	testkit.Require(t, Run(t.Context(), strings.Fields(line), &out, &out), 0, "%s: exit status", line)
 	return out.String()
 }

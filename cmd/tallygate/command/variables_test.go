@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownVariables checks that commands of the service refuse variables that are no settings,
@@ -33,9 +35,7 @@ func TestUnknownVariables(t *testing.T) {
 					t.Errorf("the refused command wrote %v, %v", files, err)
 				}
 
-				if status := Run(t.Context(), []string{"version"}, &out, &log); status != 0 {
-					t.Errorf("another command: exit status %d", status)
-				}
+				testkit.Equal(t, Run(t.Context(), []string{"version"}, &out, &log), 0, "another command: exit status")
 			})
 		}
 	}

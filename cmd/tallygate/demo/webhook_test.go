@@ -44,9 +44,7 @@ func TestWebhookReceiver(t *testing.T) {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, request)
 
-		if answer.Code != call.status {
-			t.Errorf("%s: status %d, want %d", call.name, answer.Code, call.status)
-		}
+		testkit.Equal(t, answer.Code, call.status, "%s: status", call.name)
 	}
 
 	for range 2 * keptWebhooks {
@@ -73,9 +71,7 @@ func TestWebhookReceiver(t *testing.T) {
 		w.note(webhookCall{ID: "m3"})
 	}
 
-	if len(w.received) != keptWebhooks {
-		t.Errorf("%d calls are kept, want %d", len(w.received), keptWebhooks)
-	}
+	testkit.Equal(t, len(w.received), keptWebhooks, "calls are kept")
 }
 
 // TestDemoTrustsOtherAuthoritiesToo checks that configured authorities remain trusted together with
@@ -114,8 +110,6 @@ func TestDemoTrustsOtherAuthoritiesToo(t *testing.T) {
 
 		response.Body.Close()
 
-		if response.StatusCode != status {
-			t.Errorf("%s: status %d, want %d", url, response.StatusCode, status)
-		}
+		testkit.Equal(t, response.StatusCode, status, "%s: status", url)
 	}
 }

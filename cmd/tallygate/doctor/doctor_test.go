@@ -92,9 +92,7 @@ func TestOriginsWithoutProxy(t *testing.T) {
 	for isRunning, want := range map[bool][]string{true: {"origin-unreachable"}, false: nil} {
 		e := &examination{c: c, Options: Options{Now: time.Now}, isRunning: isRunning}
 		e.checkOrigins(t.Context())
-		if !slices.Equal(e.checks(), want) {
-			t.Errorf("running %t: findings %+v, want %q", isRunning, e.report.Findings, want)
-		}
+		testkit.EqualSlices(t, e.checks(), want, "running %t: findings %+v", isRunning, e.report.Findings)
 		for _, f := range e.report.Findings {
 			if strings.Contains(f.Problem+f.Action, "proxy") {
 				t.Errorf("advice of a proxy: %+v", f)
@@ -124,8 +122,6 @@ func TestVersions(t *testing.T) {
 		"6.2.0": true, "6.2": true, "6.10.1": true, "7.0.15": true, "10.0": true, "8": true,
 		"6.0.16": false, "5.0.14": false, "": false, "x.y": false,
 	} {
-		if got := atLeast(version, 6, 2); got != want {
-			t.Errorf("%q is 6.2 or newer: %t, want %t", version, got, want)
-		}
+		testkit.Equal(t, atLeast(version, 6, 2), want, "%q is 6.2 or newer", version)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestProvider checks what is found about the installation's OpenID Connect provider.
@@ -30,9 +31,7 @@ func TestProvider(t *testing.T) {
 			var server *httptest.Server
 			server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/authorize" {
-					if got := r.FormValue("redirect_uri"); got != "https://app.example/sign-in/callback" {
-						t.Errorf("the redirect address is %q", got)
-					}
+					testkit.Equal(t, r.FormValue("redirect_uri"), "https://app.example/sign-in/callback", "the redirect address")
 					w.WriteHeader(test.status)
 					return
 				}

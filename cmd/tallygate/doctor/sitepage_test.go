@@ -222,9 +222,7 @@ func TestAddressOfCalls(t *testing.T) {
 				s.tracker = tracker
 			}
 		}
-		if got := s.addressOf(collectEndpoint(s.tracker.calls, "")); got != test.want {
-			t.Errorf("%s calls %s, want %s", test.script, got, test.want)
-		}
+		testkit.Equal(t, s.addressOf(collectEndpoint(s.tracker.calls, "")), test.want, "%s calls", test.script)
 	}
 }
 

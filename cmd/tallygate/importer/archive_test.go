@@ -189,9 +189,7 @@ func FuzzArchive(f *testing.F) {
 			t.Fatalf("opened %d files, archive/zip: %v", len(got.File), wantErr)
 		}
 		for i, entry := range got.File {
-			if entry.Name != want.File[i].Name {
-				t.Errorf("file %d is %q, want %q", i, entry.Name, want.File[i].Name)
-			}
+			testkit.Equal(t, entry.Name, want.File[i].Name, "file %d", i)
 		}
 	})
 }

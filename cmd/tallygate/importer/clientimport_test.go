@@ -228,9 +228,7 @@ func TestImportsWithoutClients(t *testing.T) {
 				r := f.report(query(clientDimensions...))
 				for i := range clientDimensions {
 					f.wantRows(r, i, map[string]counts{"": test.row})
-					if got := r.Imported.Rows[i]; got != test.state {
-						t.Errorf("breakdown %d has the state %d, want %d", i, got, test.state)
-					}
+					testkit.Equal(t, r.Imported.Rows[i], test.state, "breakdown %d has the state", i)
 				}
 			})
 		})

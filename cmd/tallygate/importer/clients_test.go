@@ -10,11 +10,23 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
+
+// checkOwnNames checks what the names of the services are here, and that our own names stay.
+func checkOwnNames[T ~string](t *testing.T, of func(string) T, own []T, want map[string]T) {
+	t.Helper()
+	for _, name := range own {
+		testkit.Equal(t, of(string(name)), name, "%q", name)
+	}
+	for name, wanted := range want {
+		testkit.Equal(t, of(name), wanted, "%q", name)
+	}
+}
 
 // TestBrowserNames checks names as each service writes them.
 func TestBrowserNames(t *testing.T) {
-	for name, want := range map[string]model.Browser{
+	checkOwnNames(t, importer.BrowserOf, model.Browsers, map[string]model.Browser{
 		"": "", "(not set)": "", "Unknown": "", "(unknown)": "", "UNK": "", "browser": "", " ": "",
 
 		// Plausible.
@@ -46,20 +58,11 @@ func TestBrowserNames(t *testing.T) {
 		"Huawei Browser Mobile": model.HuaweiBrowser, "QQ Browser": model.QQBrowser, "IE Mobile": model.Explorer,
 		"DuckDuckGo Privacy Browser": model.DuckDuckGo, "Mobile Silk": model.Silk, "Konqueror": model.OtherBrowser,
 		"Chrome iOS": model.Chrome, "Vivaldi": model.Vivaldi,
-	} {
-		if got := importer.BrowserOf(name); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
-		}
-	}
-	for _, browser := range model.Browsers {
-		if got := importer.BrowserOf(string(browser)); got != browser {
-			t.Errorf("%q is %q", browser, got)
-		}
-	}
+	})
 }
 
 func TestSystemNames(t *testing.T) {
-	for name, want := range map[string]model.System{
+	checkOwnNames(t, importer.SystemOf, model.Systems, map[string]model.System{
 		"": "", "(not set)": "", "unknown": "", "Unknown": "",
 
 		"Mac": model.MacOS, "Mac OS": model.MacOS, "Mac OS X": model.MacOS, "Mac OS X 10.15.7": model.MacOS, "macOS": model.MacOS,
@@ -75,34 +78,16 @@ func TestSystemNames(t *testing.T) {
 		"KaiOS": model.KaiOS, "Tizen": model.Tizen, "webOS": model.WebOS, "Web0S": model.WebOS,
 		"FreeBSD": model.OtherSystem, "Open BSD": model.OtherSystem, "OS/2": model.OtherSystem, "PlayStation": model.OtherSystem,
 		"Other Smart TV": model.OtherSystem, "(other)": model.OtherSystem,
-	} {
-		if got := importer.SystemOf(name); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
-		}
-	}
-	for _, system := range model.Systems {
-		if got := importer.SystemOf(string(system)); got != system {
-			t.Errorf("%q is %q", system, got)
-		}
-	}
+	})
 }
 
 func TestDeviceNames(t *testing.T) {
-	for name, want := range map[string]model.Device{
+	checkOwnNames(t, importer.DeviceOf, model.Devices, map[string]model.Device{
 		"": "", "(not set)": "", "Unknown": "", "Desktop": model.Desktop, "desktop": model.Desktop, "laptop": model.Desktop,
 		"Laptop": model.Desktop, "Mobile": model.Phone, "mobile": model.Phone, "Smartphone": model.Phone,
 		"Feature phone": model.Phone, "Phablet": model.Phone, "Tablet": model.Tablet, "smart tv": model.TV, "Smart TV": model.TV,
 		"TV": model.TV, "Console": model.TV, "Wearable": "", "Car browser": "", "Smart speaker": "", "Others": "",
-	} {
-		if got := importer.DeviceOf(name); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
-		}
-	}
-	for _, device := range model.Devices {
-		if got := importer.DeviceOf(string(device)); got != device {
-			t.Errorf("%q is %q", device, got)
-		}
-	}
+	})
 }
 
 func TestCountryNames(t *testing.T) {
@@ -125,25 +110,19 @@ func TestCountryNames(t *testing.T) {
 		"South Georgia & South Sandwich Islands": "GS", "South Georgia and the South Sandwich Islands": "GS", "Namibia": "NA",
 		"Sint Maarten": "SX", "St. Martin": "MF", "The Netherlands": "NL", "Timor-Leste": "TL", "Kosovo": "XK", "N/A": "",
 	} {
-		if got := importer.CountryOf(text); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, importer.CountryOf(text), want, "%q", text)
 	}
 }
 
 // TestCountriesAreComplete checks that each code, and the name of each country in Unicode's tables,
 // is found.
 func TestCountriesAreComplete(t *testing.T) {
-	if len(model.Countries) != 250 {
-		t.Errorf("%d countries", len(model.Countries))
-	}
+	testkit.Equal(t, len(model.Countries), 250, "countries")
 	regions := display.English.Regions()
 	for _, code := range model.Countries {
 		name := regions.Name(language.MustParseRegion(code))
 		for _, text := range []string{code, strings.ToLower(code), name, strings.ToUpper(name)} {
-			if got := importer.CountryOf(text); got != code {
-				t.Errorf("%q is %q, want %s", text, got, code)
-			}
+			testkit.Equal(t, importer.CountryOf(text), code, "%q", text)
 		}
 	}
 }
@@ -169,9 +148,7 @@ func TestCountryFile(t *testing.T) {
 			of[key] = code
 		}
 	}
-	if lines != len(model.Countries) {
-		t.Errorf("%d lines, want %d", lines, len(model.Countries))
-	}
+	testkit.Equal(t, lines, len(model.Countries), "lines")
 }
 
 func TestHosts(t *testing.T) {
@@ -181,9 +158,7 @@ func TestHosts(t *testing.T) {
 		"localhost": "", "shop.localhost": "shop.localhost", "two words": "", "user@example.com": "", "exa<mple.com": "", "..": "",
 		strings.Repeat("a.", 200) + "example": "", "example.com/page": "example.com",
 	} {
-		if got := importer.HostOf(text); got != want {
-			t.Errorf("%.60q is %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, importer.HostOf(text), want, "%.60q", text)
 	}
 }
 

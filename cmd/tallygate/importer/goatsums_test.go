@@ -178,9 +178,7 @@ func goatFake(t *testing.T, most int) *httptest.Server {
 func goatFakeClients(t *testing.T, r *http.Request) string {
 	t.Helper()
 	query := r.URL.Query()
-	if query.Get("start")[:10] != query.Get("end")[:10] {
-		t.Errorf("%s asks for more than a day", r.URL)
-	}
+	testkit.Equal(t, query.Get("start")[:10], query.Get("end")[:10], "%s asks for more than a day", r.URL)
 	switch day := query.Get("start")[:10]; {
 	case day != "2026-02-01" && day != "2026-02-02":
 		return `{"stats":[]}`

@@ -233,9 +233,7 @@ func TestJobLostLease(t *testing.T) {
 		f.runner = f.newRunner(slow, nil)
 		slow.after = func() {
 			f.now = f.now.Add(time.Minute)
-			if err := runNext(t.Context(), other, false); err != nil {
-				t.Errorf("the other worker: %v", err)
-			}
+			testkit.Succeeds(t, runNext(t.Context(), other, false), "the other worker")
 		}
 		if got := f.run(false, job.ID); got.State != model.JobReady || got.Attempts != 2 {
 			t.Fatalf("the job is %+v", got)
@@ -295,13 +293,9 @@ func TestJobLimits(t *testing.T) {
 			return ""
 		}
 
-		if got := code(try(f.site.ID, model.MaxUpload+1)); got != "upload_too_large" {
-			t.Errorf("a large upload: %q", got)
-		}
+		testkit.Equal(t, code(try(f.site.ID, model.MaxUpload+1)), "upload_too_large", "a large upload")
 		testkit.NoError(t, try(f.site.ID, 5))
-		if got := code(try(f.site.ID, 5)); got != "import_in_progress" {
-			t.Errorf("a second job: %q", got)
-		}
+		testkit.Equal(t, code(try(f.site.ID, 5)), "import_in_progress", "a second job")
 		for _, domain := range []string{"b.example", "c.example", "d.example"} {
 			site := world.New(t, f.d).Site(domain, world.Of(f.site.AccountID))
 			if got, want := code(try(site.ID, 5)), map[string]string{"d.example": "too_many_import_jobs"}[domain]; got != want {
@@ -309,9 +303,7 @@ func TestJobLimits(t *testing.T) {
 			}
 		}
 		other := world.New(t, f.d).Site("other.example")
-		if got := code(try(other.ID, 5)); got != "not_found" {
-			t.Errorf("another account's site: %q", got)
-		}
+		testkit.Equal(t, code(try(other.ID, 5)), "not_found", "another account's site")
 		list, err := f.store.JobsOfSites(t.Context(), []model.SiteID{f.site.ID})
 		if err != nil || len(list[f.site.ID]) != 1 {
 			t.Fatalf("jobs %v, error %v", list, err)
@@ -334,9 +326,7 @@ func TestJobLimits(t *testing.T) {
 		}
 		f.now = f.now.Add(model.ImportJobHistory + time.Second)
 		f.wantNoUpload()
-		if n, err := dbtest.Count(f.d, "import_jobs"); n != 0 || err != nil {
-			t.Errorf("%d jobs are left, error %v", n, err)
-		}
+		dbtest.HasRows(t, f.d, "import_jobs", 0, "jobs are left")
 	})
 }
 
@@ -373,9 +363,7 @@ func TestAPIJob(t *testing.T) {
 			t.Errorf("the stored token is %q, error %v", sealed, err)
 		}
 		read := f.run(true, job.ID)
-		if read.State != model.JobReady {
-			t.Fatalf("the job is %+v", read)
-		}
+		testkit.Require(t, read.State, model.JobReady, "the job is %+v", read)
 		if tokens, err := dbtest.Rows[int64](f.d, "SELECT id FROM import_jobs WHERE token IS NOT NULL"); err != nil || len(tokens) != 0 {
 			t.Errorf("the token is kept, error %v", err)
 		}

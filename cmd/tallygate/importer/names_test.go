@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestEventNames checks that spellings of a Latin name merge, and that other names stay apart.
@@ -101,9 +102,7 @@ func checkNames(t *testing.T, a, b string) {
 // TestLongTexts checks that the cut of texts does not merge them.
 func TestLongTexts(t *testing.T) {
 	long := strings.Repeat("ä", model.MaxFilterText)
-	if got := importer.Bounded(long); got != long {
-		t.Errorf("a text at the limit becomes %q", got)
-	}
+	testkit.Equal(t, importer.Bounded(long), long, "a text at the limit becomes")
 	a, b := importer.Bounded(long+"a"), importer.Bounded(long+"b")
 	if a == b || a != importer.Bounded(long+"a") || !model.IsReportText(a) {
 		t.Errorf("longer texts become %q and %q", a, b)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPaths checks paths against location.pathname of Chromium 156. A lone percent sign is the
@@ -29,9 +30,7 @@ func TestPaths(t *testing.T) {
 		"/pricing?email=ann@corp.example": "/pricing", "/pricing#plans": "/pricing", "?p=1": "/", "pricing?next=https://a.example/b": "/pricing",
 		"/out/https://a.example/b": "/out/https://a.example/b",
 	} {
-		if got := importer.PathOf(page); got != want {
-			t.Errorf("the path of %q is %q, want %q", page, got, want)
-		}
+		testkit.Equal(t, importer.PathOf(page), want, "the path of %q", page)
 	}
 
 	long := "/" + strings.Repeat("é", model.MaxFilterText)
@@ -47,17 +46,13 @@ func TestReferrers(t *testing.T) {
 		"": "", "news.example.org/a b?c=d": "https://news.example.org/a%20b", "http://bücher.example/100%": "http://bücher.example/100%25",
 		"android-app://com.slack/": "android-app://com.slack/",
 	} {
-		if got := importer.Address(referrer); got != want {
-			t.Errorf("the address of %q is %q, want %q", referrer, got, want)
-		}
+		testkit.Equal(t, importer.Address(referrer), want, "the address of %q", referrer)
 	}
 	for source, want := range map[string]string{
 		"Bücher.Example": "xn--bcher-kva.example", "bücher.example/regal": "xn--bcher-kva.example", "news.example.org": "news.example.org",
 		"Hacker News": "hacker news", "Google": "google", "": "",
 	} {
-		if got := importer.SourceOf(source); got != want {
-			t.Errorf("the source %q is %q, want %q", source, got, want)
-		}
+		testkit.Equal(t, importer.SourceOf(source), want, "the source %q", source)
 	}
 }
 
@@ -81,8 +76,6 @@ func FuzzPaths(f *testing.F) {
 		if !stored.MatchString(path) || len(path) > model.MaxFilterText {
 			t.Errorf("%.80q becomes %q", page, path)
 		}
-		if again := importer.PathOf(path); again != path {
-			t.Errorf("%.80q becomes %q, and that %q", page, path, again)
-		}
+		testkit.Equal(t, importer.PathOf(path), path, "%.80q becomes %q, and that", page, path)
 	})
 }

@@ -156,7 +156,5 @@ func TestManyNames(t *testing.T) {
 	if len(r.Notes) != 1 || r.Notes[0].Count != 30 || len(r.Notes[0].Events) != model.MaxNoteEvents || len([]rune(r.Notes[0].Events[0].Name)) != 100 {
 		t.Errorf("notes %+v", r.Notes)
 	}
-	if r.Totals.Events != 30 {
-		t.Errorf("%d events, want 30", r.Totals.Events)
-	}
+	testkit.Equal(t, r.Totals.Events, 30, "events")
 }

@@ -60,9 +60,7 @@ func TestStopAccepting(t *testing.T) {
 	go func() { stopped <- s.stopAccepting(ctx) }()
 	go func() { ran <- s.run() }()
 
-	if err := <-ran; err != nil {
-		t.Errorf("run: %v", err)
-	}
+	testkit.Succeeds(t, <-ran, "run")
 
 	select {
 	case err := <-stopped:
@@ -72,12 +70,8 @@ func TestStopAccepting(t *testing.T) {
 	if _, err := io.WriteString(half, rest); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-stopped; err != nil {
-		t.Errorf("stopAccepting: %v", err)
-	}
-	if err := s.Shutdown(ctx); err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
+	testkit.Succeeds(t, <-stopped, "stopAccepting")
+	testkit.Succeeds(t, s.Shutdown(ctx), "Shutdown")
 
 	for name, conn := range map[string]net.Conn{"whole": whole, "half": half} {
 		if answer, err := io.ReadAll(conn); err != nil || !strings.HasSuffix(string(answer), "\r\n\r\nstored") {
@@ -95,9 +89,7 @@ func TestStopAcceptingEnds(t *testing.T) {
 	idle.connect(t, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*handshakeTime)
 	defer cancel()
-	if err := idle.stopAccepting(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a server that accepts nothing: %v", err)
-	}
+	testkit.ErrorIs(t, idle.stopAccepting(ctx), context.DeadlineExceeded, "a server that accepts nothing")
 
 	s := testServer(t)
 	s.connect(t, "")
@@ -105,10 +97,6 @@ func TestStopAcceptingEnds(t *testing.T) {
 	go func() { ran <- s.run() }()
 	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.stopAccepting(ctx); err != nil {
-		t.Errorf("a client that sends nothing: %v", err)
-	}
-	if err := <-ran; err != nil {
-		t.Errorf("run: %v", err)
-	}
+	testkit.Succeeds(t, s.stopAccepting(ctx), "a client that sends nothing")
+	testkit.Succeeds(t, <-ran, "run")
 }

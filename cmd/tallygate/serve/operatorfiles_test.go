@@ -56,9 +56,7 @@ func TestOperatorFiles(t *testing.T) {
 	}
 
 	files := open(c).files
-	if got := files.country()(netip.MustParseAddr("198.51.100.7")); got != "DE" {
-		t.Errorf("the country is %q", got)
-	}
+	testkit.Equal(t, files.country()(netip.MustParseAddr("198.51.100.7")), "DE", "the country")
 	if isSpam := files.isSpam(); !isSpam("www.spam.example") || isSpam("example.org") {
 		t.Error("the list of spam is not used")
 	}

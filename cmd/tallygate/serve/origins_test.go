@@ -18,15 +18,11 @@ func TestOwnAddress(t *testing.T) {
 	handler := onlyFor("http://[::]:8080", false,
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	for host, want := range map[string]int{"192.0.2.7:8080": 200, "192.0.2.8:8080": 421, "": 421} {
-		if got := answerAt(t, handler, "192.0.2.7:8080", host); got != want {
-			t.Errorf("Host %q: %d, want %d", host, got, want)
-		}
+		testkit.Equal(t, answerAt(t, handler, "192.0.2.7:8080", host), want, "Host %q", host)
 	}
 
 	configured := onlyFor("https://app.example.com", true, handler)
-	if got := answerAt(t, configured, "192.0.2.7:8080", "192.0.2.7:8080"); got != 421 {
-		t.Errorf("with a base URL: %d, want 421", got)
-	}
+	testkit.Equal(t, answerAt(t, configured, "192.0.2.7:8080", "192.0.2.7:8080"), 421, "with a base URL")
 }
 
 // answerAt returns the status of a request that was received on an address.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // personal is what a request contains that must not be in the access log. All values are made up
@@ -43,9 +44,7 @@ func sendPersonal(t *testing.T, p *process, siteKey string) {
 			"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "Tracestate": "x=personal-header",
 			"Baggage": "user=personal-user", "Content-Type": "application/json",
 		})
-		if response.StatusCode != call.status {
-			t.Fatalf("%s %s: %d %s, want %d", call.method, call.url, response.StatusCode, text, call.status)
-		}
+		testkit.Require(t, response.StatusCode, call.status, "%s %s: %s", call.method, call.url, text)
 	}
 }
 

@@ -111,14 +111,10 @@ func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
 		address := "http://" + p.addr["control"] + "/graphql"
 
 		page, _ := exchange(t, http.DefaultClient, http.MethodGet, address, "", map[string]string{"Accept": "text/html"})
-		if (page.StatusCode == 200) != (on == "true") {
-			t.Errorf("%s: status %d", on, page.StatusCode)
-		}
+		testkit.Equal(t, (page.StatusCode == 200), (on == "true"), "%s: status %d", on, page.StatusCode)
 
 		body := post(t, p, "{ __schema { queryType { name } } }")
-		if (body == `{"data":{"__schema":{"queryType":{"name":"Query"}}}}`) != (on == "true") {
-			t.Errorf("%s: %s", on, body)
-		}
+		testkit.Equal(t, (body == `{"data":{"__schema":{"queryType":{"name":"Query"}}}}`), (on == "true"), "%s: %s", on, body)
 
 		status, schema := get(t, address+"/schema.graphqls")
 		if (status == 200 && strings.Contains(schema, "type Query {")) != (on == "true") {

@@ -18,9 +18,7 @@ const unknownUser = "tallygate: there is no user with the address unknown@exampl
 // TestAdmin runs every operator command on an installation with closed sign-ups: it creates an
 // account, sets a password by the link, and changes plans and limits.
 func TestAdmin(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SIGNUPS"], settings["TALLYGATE_CONTROL_ADDR"] = "closed", "127.0.0.1:0"
 		settings["TALLYGATE_DEFAULT_CAPTCHA_PLAN"] = "PRO_250K"
@@ -95,9 +93,7 @@ func TestAdmin(t *testing.T) {
 		owner := newOwner(t, p)
 		owner.SignIn("operator@example.com", "a long password")
 		viewer := owner.data(`{ viewer { operator account { captchaPlan } } }`)
-		if viewer != `{"viewer":{"operator":true,"account":{"captchaPlan":"PRO_250K"}}}` {
-			t.Errorf("the first account's owner is %s", viewer)
-		}
+		testkit.Equal(t, viewer, `{"viewer":{"operator":true,"account":{"captchaPlan":"PRO_250K"}}}`, "the first account's owner")
 
 		invited := owner.data(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`)
 		if !strings.Contains(invited, `[{"code":"NO_MAIL_SERVER"}]`) {
@@ -165,9 +161,7 @@ func TestAdmin(t *testing.T) {
 		admin("tallygate: this user is the only operator; make another one first", "set-operator", "operator@example.com", "--off")
 		admin("Done.", "set-operator", "second@example.com")
 		admin("Done.", "set-operator", "operator@example.com", "--off")
-		if got := owner.data(`{ viewer { operator } }`); got != `{"viewer":{"operator":false}}` {
-			t.Errorf("still an operator: %s", got)
-		}
+		testkit.Equal(t, owner.data(`{ viewer { operator } }`), `{"viewer":{"operator":false}}`, "still an operator")
 	})
 }
 

@@ -69,9 +69,7 @@ func TestBackgroundProcess(t *testing.T) {
 	}
 	own := niceOf("/proc/self/stat")
 	for _, file := range threads {
-		if nice := niceOf(file); nice != max(own, 10) {
-			t.Errorf("%s has the priority %d", file, nice)
-		}
+		testkit.Equal(t, niceOf(file), max(own, 10), "%s has the priority", file)
 	}
 	if nice := niceOf(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)); nice != own {
 		t.Errorf("the parent has the priority %d, want that of this process, %d", nice, own)
@@ -208,9 +206,7 @@ func TestProcessesOne(t *testing.T) {
 	p := start(t, settings, []string{"control", "data"})
 	p.awaitStatus("control", http.StatusOK)
 
-	if children := childrenOf(p); children != "" {
-		t.Errorf("the process has the children %s", children)
-	}
+	testkit.Equal(t, childrenOf(p), "", "the process has the children")
 }
 
 // TestFailingBackgroundProcess checks that a first child which cannot start ends the service with

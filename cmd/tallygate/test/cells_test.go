@@ -16,9 +16,7 @@ import (
 // TestCells runs the commands of cells, and moves a site that a running process serves, and an
 // account.
 func TestCells(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		admin := adminOf(t, settings)
 		if status, _, logged := tallygate(t, settings, "migrate"); status != 0 {

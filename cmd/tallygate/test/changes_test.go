@@ -70,9 +70,7 @@ func (f *follower) sees(what string, answer func() string, before, after string,
 // through another process, or the operator by a command: replaced secrets, deleted keys, new
 // settings.
 func TestChangesReachAnotherProcess(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		p := start(t, settings, []string{"control", "data"})
 		settings["TALLYGATE_ROLES"] = "data"

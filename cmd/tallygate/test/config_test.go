@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // tallygate runs a command line that terminates by itself, and returns its exit status and output.
@@ -32,9 +33,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 	t.Parallel()
 
 	status, help, _ := tallygate(t, nil, "--help-settings")
-	if status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	testkit.Equal(t, status, 0, "exit status")
 
 	help = strings.Join(strings.Fields(help), " ")
 	fields := reflect.TypeFor[config.Config]()
@@ -91,9 +90,7 @@ func TestAddressInUse(t *testing.T) {
 
 // TestAnotherSecretIsRefused checks that a process with another application key does not start.
 func TestAnotherSecretIsRefused(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SECRET"] = strings.Repeat("alpha ", 8)
 		p := start(t, settings, []string{"control", "data"})

@@ -82,16 +82,12 @@ func configureSite(t *testing.T, control *process, data ...string) {
 	want := "[{map[conversionWebhookSigned:true conversionWebhookUrl:https://example.com/hook?a=b&c=d dailyExportUrl:https://example.com/daily domain:example.com excludedAddresses:[192.0.2.0/24] extraDomains:[shop.example] " +
 		"keyEvents:[lead purchase] measureEcommerce:true measureSiteSearch:true registeredEvents:[lead]]}]"
 
-	if len(read.Sites.Edges) != 1 {
-		t.Fatalf("the sites are %+v", read.Sites)
-	}
+	testkit.Require(t, len(read.Sites.Edges), 1, "the sites are %+v", read.Sites)
 
 	site, _ := read.Sites.Edges[0].Node["id"].(string)
 	delete(read.Sites.Edges[0].Node, "id")
 
-	if got := fmt.Sprint(read.Sites.Edges); got != want {
-		t.Errorf("the site is %s, want %s", got, want)
-	}
+	testkit.Equal(t, fmt.Sprint(read.Sites.Edges), want, "the site")
 
 	var keys struct {
 		Sitekeys struct{ Edges []struct{ Node any } }

@@ -234,9 +234,7 @@ func TestCopyInterrupted(t *testing.T) {
 		source := dbtest.Open(t, r.database)
 		want, err := dbtest.Count(source, table)
 		testkit.NoError(t, err)
-		if got, err := dbtest.Count(target, table); got != want || err != nil {
-			t.Errorf("%s: %d rows, %v; want %d", table, got, err, want)
-		}
+		dbtest.HasRows(t, target, table, want, "%s: rows", table)
 	}
 }
 

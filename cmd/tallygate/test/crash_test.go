@@ -229,9 +229,7 @@ func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 // TestTermDrains checks that after SIGTERM under load nothing accepted is lost and the exit status
 // is 0. The drained process runs under the race detector if the test does.
 func TestTermDrains(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings[asProgram] = "1"
 		p := start(t, settings, []string{"control", "data"})

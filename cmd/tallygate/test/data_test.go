@@ -89,9 +89,7 @@ func testRotation(t *testing.T, settings map[string]string) {
 			t.Errorf("status %d: %s", status, out)
 		}
 	}
-	if len(kept) != 2 {
-		t.Errorf("kept %q", kept)
-	}
+	testkit.Equal(t, len(kept), 2, "kept %q", kept)
 
 	// A limited process can write files of the same size as a process on a full disk.
 	failing := newCommand(settings, "admin", "backup", folder, "--keep", "1")

@@ -80,9 +80,7 @@ func TestDeployKubernetes(t *testing.T) {
 		testkit.NoError(t, yaml.Unmarshal([]byte(document), &m))
 		if m.Kind == "ConfigMap" {
 			config = m.Data
-			if config["TALLYGATE_TRUSTED_PROXIES"] != proxiesPlaceholder {
-				t.Errorf("the manifest trusts %s, want the placeholder", config["TALLYGATE_TRUSTED_PROXIES"])
-			}
+			testkit.Equal(t, config["TALLYGATE_TRUSTED_PROXIES"], proxiesPlaceholder, "the manifest trusts")
 			config["TALLYGATE_TRUSTED_PROXIES"] = "10.244.0.0/16,192.168.4.0/24"
 		}
 		if m.Kind != "Deployment" {
@@ -122,9 +120,7 @@ func TestDeployKubernetes(t *testing.T) {
 			t.Errorf("%s writes to its read-only file system", m.Metadata.Name)
 		}
 	}
-	if deployments != 3 {
-		t.Fatalf("%d deployments", deployments)
-	}
+	testkit.Require(t, deployments, 3, "deployments")
 
 	wantFirstHit(t, "http://"+control, "http://"+data)
 }

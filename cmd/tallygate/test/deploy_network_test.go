@@ -58,9 +58,7 @@ func TestDeployKubernetesNetwork(t *testing.T) {
 		}
 
 		for name, value := range policy.Spec.PodSelector.MatchLabels {
-			if labels.Metadata.Labels[name] != value {
-				t.Errorf("the policy does not select the pods of %s", m.Metadata.Name)
-			}
+			testkit.Equal(t, labels.Metadata.Labels[name], value, "the policy does not select the pods of %s", m.Metadata.Name)
 		}
 		for _, port := range m.Spec.Template.Spec.Containers[0].Ports {
 			want[port.ContainerPort] = true

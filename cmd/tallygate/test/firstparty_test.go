@@ -448,9 +448,7 @@ func (w *website) wantVisitors(t *testing.T, origin, path string) {
 				t.Errorf("X-Forwarded-For of the visitor at %s is %q", address, header["X-Forwarded-For"])
 			}
 			for _, secret := range []string{"Cookie", "Authorization", "Referer"} {
-				if header.Get(secret) != "" {
-					t.Errorf("the server receives %s: %s", secret, header.Get(secret))
-				}
+				testkit.Equal(t, header.Get(secret), "", "the server receives %s", secret)
 			}
 			for name, want := range evaluated {
 				if got := header.Values(name); len(got) != 1 || got[0] != want {
@@ -461,9 +459,7 @@ func (w *website) wantVisitors(t *testing.T, origin, path string) {
 				t.Errorf("the server is called as %s", hosts[i])
 			}
 		}
-		if len(headers) != 1 {
-			t.Errorf("%d calls have arrived, want 1", len(headers))
-		}
+		testkit.Equal(t, len(headers), 1, "calls have arrived")
 	}
 
 	client := visitorFrom(t, "127.0.0.4")
@@ -572,9 +568,7 @@ func TestProxyKeepsAddressesOfWebsites(t *testing.T) {
 
 		// Caddy adds the address that connects, so Tallygate must trust the website's proxy, too.
 		for from, want := range map[string]string{websiteProxy: "203.0.113.9, " + websiteProxy, "127.0.0.6": "127.0.0.6"} {
-			if got := forwardedBy(t, visitorFrom(t, from), origin, &requests); got != want {
-				t.Errorf("from %s: X-Forwarded-For %q, want %q", from, got, want)
-			}
+			testkit.Equal(t, forwardedBy(t, visitorFrom(t, from), origin, &requests), want, "from %s: X-Forwarded-For", from)
 		}
 	})
 }

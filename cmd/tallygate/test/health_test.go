@@ -25,8 +25,7 @@ func awaitReady(t *testing.T, p *process, status int) (body string, took time.Du
 // TestReadinessReadsSettings checks that a data node that cannot read the settings of sites, or of
 // sitekeys, is not ready, and is ready again when it can.
 func TestReadinessReadsSettings(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		p := start(t, settings, []string{"control", "data"})
 		newOwner(t, p).signUp("crash.localhost")

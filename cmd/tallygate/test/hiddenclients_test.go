@@ -282,7 +282,5 @@ func TestWideProxyNetworks(t *testing.T) {
 			networks = append(networks, entry.Level+" "+entry.Network)
 		}
 	}
-	if got := strings.Join(networks, ", "); got != "WARN 10.0.0.0/8, WARN fd00::/8" {
-		t.Errorf("the log warns of %q", got)
-	}
+	testkit.Equal(t, strings.Join(networks, ", "), "WARN 10.0.0.0/8, WARN fd00::/8", "the log warns of")
 }

@@ -61,8 +61,7 @@ func (o *testOwner) sitekeys() map[string]int {
 // TestRepeatedCallsOfTwoProcesses sends each call to two processes at once: both answer with one
 // sitekey, and one of them with its secret.
 func TestRepeatedCallsOfTwoProcesses(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		var owners [2]*testOwner
 		for i := range owners {
@@ -128,9 +127,7 @@ func TestRepeatAfterAKill(t *testing.T) {
 				t.Errorf("round %d: %d sitekeys after the kill, a secret of %d characters after the repeat, answered %v, error %v",
 					round, before, len(secret), answered, err)
 			}
-			if n := again.sitekeys()[name]; n != 1 {
-				t.Errorf("round %d: %d sitekeys", round, n)
-			}
+			testkit.Equal(t, again.sitekeys()[name], 1, "round %d: sitekeys", round)
 		}
 	})
 }

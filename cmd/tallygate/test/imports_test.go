@@ -11,9 +11,7 @@ import (
 // TestImportCommands checks the operator's commands: a dry run changes nothing, a damaged file is
 // refused with its line, and an import is listed and undone.
 func TestImportCommands(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		run := func(ok bool, want string, args ...string) {
 			t.Helper()

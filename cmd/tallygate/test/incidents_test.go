@@ -113,9 +113,7 @@ func TestIncidentRedisLost(t *testing.T) {
 	const warning = "warning: the job queue (Redis) is unavailable"
 	redis.Kill()
 	awaitReadyText(t, p, warning, true)
-	if status := v.send(p); status != http.StatusNoContent {
-		t.Errorf("a hit without Redis: %d", status)
-	}
+	testkit.Equal(t, v.send(p), http.StatusNoContent, "a hit without Redis")
 	i.wantFinding("error redis-unreachable")
 
 	redis.Start()
@@ -177,9 +175,7 @@ func TestIncidentNodeLost(t *testing.T) {
 
 	first.kill()
 	for range 3 {
-		if status := v.send(second); status != http.StatusNoContent {
-			t.Errorf("a hit at the other node: %d", status)
-		}
+		testkit.Equal(t, v.send(second), http.StatusNoContent, "a hit at the other node")
 	}
 
 	// A new machine has no data folder.
@@ -224,7 +220,5 @@ func TestIncidentLeaks(t *testing.T) {
 	if got := choose(t, p, link); !strings.Contains(got, `"userErrors":[]`) {
 		t.Fatalf("%s\n%s", got, log)
 	}
-	if got := owner.data(`{ viewer { email } }`); got != `{"viewer":null}` {
-		t.Errorf("the session outlives the password: %s", got)
-	}
+	testkit.Equal(t, owner.data(`{ viewer { email } }`), `{"viewer":null}`, "the session outlives the password")
 }

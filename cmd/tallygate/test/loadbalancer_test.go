@@ -363,9 +363,7 @@ func callEachSite(t *testing.T, client *http.Client) {
 				return
 			}
 			response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				t.Errorf("call of site %d: %s", i, response.Status)
-			}
+			testkit.Equal(t, response.StatusCode, http.StatusOK, "call of site %d: %s", i, response.Status)
 		})
 	}
 	group.Wait()

@@ -81,9 +81,7 @@ func mainJob(t *testing.T, settings map[string]string) {
 			"visit_id": rows[0]["visit_id"]},
 	} {
 		for column, value := range want {
-			if rows[i][column] != value {
-				t.Errorf("row %d, %s: %v, want %v", i, column, rows[i][column], value)
-			}
+			testkit.Equal(t, rows[i][column], value, "row %d, %s", i, column)
 		}
 	}
 

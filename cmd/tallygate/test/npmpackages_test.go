@@ -144,9 +144,7 @@ func TestNpmPackagesChromium(t *testing.T) {
 	t.Run("import on a server", func(t *testing.T) {
 		p := &npmProject{t, p.folder, p.env}
 		want := "0 undefined CaptchaError execute load render\nobject object\n"
-		if got := p.run(".", "node", "import.mjs"); got != want {
-			t.Errorf("printed %q, want %q", got, want)
-		}
+		testkit.Equal(t, p.run(".", "node", "import.mjs"), want, "printed")
 	})
 
 	t.Run("unused parts", func(t *testing.T) {

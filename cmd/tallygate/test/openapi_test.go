@@ -12,6 +12,7 @@ import (
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/openapitest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestOpenAPI checks how the data listener serves its OpenAPI document, and that it takes the
@@ -54,9 +55,7 @@ func TestOpenAPI(t *testing.T) {
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 				response, _ := send(method, path, nil)
 				if !slices.Contains(listed, method) {
-					if response.StatusCode != others {
-						t.Errorf("%s %s: %d, the document has %d for other methods", method, path, response.StatusCode, others)
-					}
+					testkit.Equal(t, response.StatusCode, others, "%s %s: , the document has %d for other methods", method, path, others)
 					continue
 				}
 				if response.StatusCode == http.StatusMethodNotAllowed || response.StatusCode == http.StatusNotFound {

@@ -100,18 +100,14 @@ func TestOperatorFilesReload(t *testing.T) {
 	today := time.Now()
 	want := "ok\n" + line("TALLYGATE_GEO_FILE", built) + line("TALLYGATE_REFERRER_SPAM_FILE", today) +
 		line("TALLYGATE_DATA_CENTRE_FILE", today)
-	if body := ready(); body != want {
-		t.Errorf("readyz is %q, want %q", body, want)
-	}
+	testkit.Equal(t, ready(), want, "readyz")
 
 	const age, failed = "tallygate_operator_file_age_seconds", "tallygate_operator_file_reload_failed"
 	if got, most := p.fileMetric(age, "TALLYGATE_GEO_FILE"), time.Since(built).Seconds()+1; got < most-60 || got > most {
 		t.Errorf("the age of the countries is %v seconds, want %v", got, most)
 	}
 	for setting := range files {
-		if got := p.fileMetric(failed, setting); got != 0 {
-			t.Errorf("%s failed: %v", setting, got)
-		}
+		testkit.Equal(t, p.fileMetric(failed, setting), 0, "%s failed", setting)
 	}
 
 	// A faulty file is a warning without its path, and the process remains ready.
@@ -122,12 +118,8 @@ func TestOperatorFilesReload(t *testing.T) {
 		built.UTC().Format(time.DateOnly)+" stays in use") || strings.Contains(body, files["TALLYGATE_GEO_FILE"]) {
 		t.Errorf("readyz is %q", body)
 	}
-	if got := p.fileMetric(failed, "TALLYGATE_GEO_FILE"); got != 1 {
-		t.Errorf("the metric of the failure is %v, want 1", got)
-	}
-	if got := p.fileMetric(failed, "TALLYGATE_DATA_CENTRE_FILE"); got != 0 {
-		t.Errorf("the metric of another file is %v, want 0", got)
-	}
+	testkit.Equal(t, p.fileMetric(failed, "TALLYGATE_GEO_FILE"), 1, "the metric of the failure")
+	testkit.Equal(t, p.fileMetric(failed, "TALLYGATE_DATA_CENTRE_FILE"), 0, "the metric of another file")
 
 	newer := built.Add(24 * time.Hour)
 	files.replace(t, "TALLYGATE_GEO_FILE", countrytest.Countries(t, newer, map[string]string{"198.51.100.0/24": "FR"}))
@@ -135,9 +127,7 @@ func TestOperatorFilesReload(t *testing.T) {
 	if body := ready(); strings.Contains(body, "warning:") || !strings.Contains(body, line("TALLYGATE_GEO_FILE", newer)) {
 		t.Errorf("readyz is %q", body)
 	}
-	if got := p.fileMetric(failed, "TALLYGATE_GEO_FILE"); got != 0 {
-		t.Errorf("the metric of the failure is %v, want 0", got)
-	}
+	testkit.Equal(t, p.fileMetric(failed, "TALLYGATE_GEO_FILE"), 0, "the metric of the failure")
 
 	// The doctor understands the lines of the running service.
 	settings["TALLYGATE_DATA_ADDR"] = p.addr["data"]

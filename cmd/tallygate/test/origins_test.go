@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // ask sends a request with a Host header, and returns the response with its body.
@@ -79,23 +80,17 @@ func TestHosts(t *testing.T) {
 				return response.StatusCode
 			}
 			for _, host := range test.own {
-				if got := status("/", host); got != http.StatusOK {
-					t.Errorf("%s: %d, want 200", host, got)
-				}
+				testkit.Equal(t, status("/", host), http.StatusOK, "%s", host)
 			}
 
 			for _, host := range test.foreign {
 				for _, path := range []string{"/", "/graphql", "/products/analytics/api/export.php",
 					"/reset-password"} {
-					if got := status(path, host); got != http.StatusMisdirectedRequest {
-						t.Errorf("%s%s: %d, want 421", host, path, got)
-					}
+					testkit.Equal(t, status(path, host), http.StatusMisdirectedRequest, "%s%s", host, path)
 				}
 
 				for _, path := range []string{"/healthz", "/readyz"} {
-					if got := status(path, host); got != http.StatusOK {
-						t.Errorf("%s%s: %d, want 200", host, path, got)
-					}
+					testkit.Equal(t, status(path, host), http.StatusOK, "%s%s", host, path)
 				}
 
 				if response, _ := ask(t, "GET", "http://"+p.addr["data"]+"/svc.js", host, "",
@@ -141,9 +136,7 @@ func TestStrictTransport(t *testing.T) {
 				if question.want {
 					want = "max-age=31536000"
 				}
-				if got := response.Header.Get("Strict-Transport-Security"); got != want {
-					t.Errorf("%s%s: %q, want %q", question.role, question.path, got, want)
-				}
+				testkit.Equal(t, response.Header.Get("Strict-Transport-Security"), want, "%s%s", question.role, question.path)
 			}
 
 			if n := strings.Count(p.logged(), "the public origin is http;"); n != len(test.warned) {

@@ -72,9 +72,7 @@ func TestProxyPooler(t *testing.T) {
 		return status
 	}
 	for range 20 {
-		if status := send(); status != http.StatusNoContent {
-			t.Fatalf("a page view: status %d", status)
-		}
+		testkit.Require(t, send(), http.StatusNoContent, "a page view: status")
 	}
 	if rows := o.export(site.ID); len(rows) != 20 {
 		t.Errorf("%d rows, want 20", len(rows))

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestUnknownProxyIsReported checks that requests forwarded by a loopback peer cause one log line
@@ -26,9 +28,7 @@ func TestUnknownProxyIsReported(t *testing.T) {
 				response, _ := exchange(t, http.DefaultClient, http.MethodPost, "http://"+p.addr["data"]+"/collect.php",
 					fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey),
 					map[string]string{"Origin": "https://proxy.localhost", "X-Forwarded-For": "203.0.113.9"})
-				if response.StatusCode != http.StatusNoContent {
-					t.Fatalf("page view: %s", response.Status)
-				}
+				testkit.Require(t, response.StatusCode, http.StatusNoContent, "page view: %s", response.Status)
 			}
 
 			// Each process knows its own listener.

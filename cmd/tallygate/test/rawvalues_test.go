@@ -70,8 +70,7 @@ func rawForms() map[string][]byte {
 // marked visitor, a conversion webhook, the queue, an access log and exports. No form of the
 // address and of the agent is in what the installation stores, logs or sends.
 func TestNothingRawIsKeptRealRedis(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, testNothingRawIsKept)
+	dbtest.ParallelURL(t, testNothingRawIsKept)
 }
 
 func testNothingRawIsKept(t *testing.T, databaseURL string) {
@@ -182,9 +181,7 @@ func sendMarked(t *testing.T, p *process, siteKey string) {
 				"Origin": "https://shop.example", "User-Agent": markedAgent, "X-Forwarded-For": markedAddress,
 				"Sec-CH-UA": markedHint, "Sec-CH-UA-Platform": `"Linux"`, "Sec-CH-UA-Mobile": "?0",
 			})
-		if response.StatusCode != call.status {
-			t.Fatalf("%s: %d, want %d", call.body, response.StatusCode, call.status)
-		}
+		testkit.Require(t, response.StatusCode, call.status, "%s", call.body)
 	}
 }
 

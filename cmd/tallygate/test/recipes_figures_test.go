@@ -58,9 +58,7 @@ func (f *figuresFiles) get(t *testing.T, address string) string {
 	}
 
 	response, body := exchange(t, http.DefaultClient, http.MethodGet, "http://"+f.addr["control"]+address, "", header)
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s: %s", address, response.Status, body)
-	}
+	testkit.Require(t, response.StatusCode, http.StatusOK, "%s: %s: %s", address, response.Status, body)
 	return body
 }
 

@@ -14,9 +14,7 @@ import (
 // TestCheckReports checks that the operator's command agrees with right reports, and names each
 // figure that is wrong.
 func TestCheckReports(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		check := func(ok bool, want string, args ...string) {
 			t.Helper()

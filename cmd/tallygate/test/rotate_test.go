@@ -220,9 +220,7 @@ func (r *rotation) purchase(p *process) {
 // database. Callers must see no difference.
 func TestRotateSecretOfFleet(t *testing.T) {
 	testkit.SkipLong(t, "a fleet")
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		r, old := newRotation(t, databaseURL, firstKey)
 		both := map[string]string{"TALLYGATE_SECRET": secondKey, "TALLYGATE_SECRET_PREVIOUS": firstKey}
 		early := r.token(old, old)
@@ -290,9 +288,7 @@ func TestRotateSecretOfFleet(t *testing.T) {
 // process reports that, and refuses to seal secrets instead of losing them.
 func TestRotateTooEarly(t *testing.T) {
 	testkit.SkipLong(t, "a fleet")
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		r, old := newRotation(t, databaseURL, firstKey)
 		r.view(old, "/before")
 
@@ -322,9 +318,7 @@ func TestRotateTooEarly(t *testing.T) {
 // then, and the rotation must complete later.
 func TestRotateSecretFile(t *testing.T) {
 	testkit.SkipLong(t, "a fleet")
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		for steps := range 4 {
 			t.Run(fmt.Sprint("interrupted after step ", steps), func(t *testing.T) {
 				if strings.HasPrefix(databaseURL, "postgres") {
@@ -422,16 +416,12 @@ func checkSecretFiles(t *testing.T, dir string) {
 		}
 
 		var s config.Secret
-		if err := s.UnmarshalFlag(string(bytes.TrimSpace(key))); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Succeeds(t, s.UnmarshalFlag(string(bytes.TrimSpace(key))), "%s", name)
 
 		keys[string(s)] = true
 	}
 
-	if len(keys) != 2 {
-		t.Error("the two files have the same key")
-	}
+	testkit.Equal(t, len(keys), 2, "the two files have the same key")
 	if drafts, _ := filepath.Glob(filepath.Join(dir, secret.File+".*")); len(drafts) != 1 {
 		t.Errorf("%v are left", drafts)
 	}
@@ -440,9 +430,7 @@ func checkSecretFiles(t *testing.T, dir string) {
 // TestWrongPreviousSecret checks that keys which do not match the database stop the start and the
 // rotation, with the setting's name.
 func TestWrongPreviousSecret(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SECRET"] = firstKey
 		start(t, settings, []string{"control", "data"}).signal(syscall.SIGTERM)
@@ -491,9 +479,7 @@ func TestWrongPreviousSecret(t *testing.T) {
 // TestRotationMeetsSealing checks that a rotation during a change of a webhook secret leaves
 // nothing sealed with the previous key.
 func TestRotationMeetsSealing(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		open := func() *db.DB {
 			d, err := db.Open(databaseURL)
 			if err == nil {

@@ -17,9 +17,7 @@ import (
 // TestHealth checks that /healthz reports the process, and /readyz the database and its schema, on
 // both listeners.
 func TestHealth(t *testing.T) {
-	t.Parallel()
-
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		p := start(t, settings, []string{"control", "data"})
 

@@ -131,9 +131,7 @@ func TestTestSitekeySetting(t *testing.T) {
 			p := start(t, settings, []string{"control", "data"})
 			response, _ := exchange(t, http.DefaultClient, http.MethodPost, "http://"+p.addr["data"]+"/api/v1/pow/config",
 				`{"sitekey":"`+model.TestSitekey+`"}`, map[string]string{"Content-Type": "application/json"})
-			if response.StatusCode != want {
-				t.Errorf("config: %s, want %d", response.Status, want)
-			}
+			testkit.Equal(t, response.StatusCode, want, "config: %s", response.Status)
 		})
 	}
 }

@@ -39,22 +39,16 @@ func TestNotifyManager(t *testing.T) {
 			if status, _, log := tallygate(t, settings, "serve"); status != 2 {
 				t.Errorf("exit status %d: %s", status, log)
 			}
-			if got := next(time.Millisecond); got != "" {
-				t.Errorf("a refused start reports %q", got)
-			}
+			testkit.Equal(t, next(time.Millisecond), "", "a refused start reports")
 
 			delete(settings, "TALLYGATE_TRUSTED_PROXIES")
 			p := start(t, settings, []string{"control", "data"})
-			if got := next(patience); got != "READY=1" {
-				t.Errorf("reported %q", got)
-			}
+			testkit.Equal(t, next(patience), "READY=1", "reported")
 			if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ok") {
 				t.Errorf("a ready service answers %d %s", status, body)
 			}
 			p.signal(syscall.SIGTERM)
-			if got := next(patience); got != "STOPPING=1" {
-				t.Errorf("reported %q", got)
-			}
+			testkit.Equal(t, next(patience), "STOPPING=1", "reported")
 		})
 	}
 }

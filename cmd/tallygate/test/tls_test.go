@@ -162,9 +162,7 @@ func TestTLS(t *testing.T) {
 	hit := request(t, client, http.MethodPost, stats+"/collect.php", "",
 		map[string]string{"Origin": "https://tls.localhost", "X-Forwarded-For": "203.0.113.9"},
 		fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey))
-	if hit.status != http.StatusNoContent {
-		t.Errorf("page view: %d %s", hit.status, hit.body)
-	}
+	testkit.Equal(t, hit.status, http.StatusNoContent, "page view: %s", hit.body)
 	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != 200 || body != "ok\n" {
 		t.Errorf("readiness: %d %q", status, body)
 	}
@@ -200,9 +198,7 @@ func TestTLS(t *testing.T) {
 		t.Error("another certificate after the restore")
 	}
 	awaitCertificate(t, again, roots, appHost)
-	if orders := a.Orders(); orders != 2 {
-		t.Errorf("%d orders for two hosts", orders)
-	}
+	testkit.Equal(t, a.Orders(), 2, "orders for two hosts")
 }
 
 // TestTLSAuthorityAway checks that a process starts and is ready without its authority, and that it

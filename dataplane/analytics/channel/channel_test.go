@@ -79,9 +79,7 @@ func TestVectors(t *testing.T) {
 
 	var vectors []vector
 	testkit.NoError(t, json.Unmarshal(text, &vectors))
-	if len(vectors) != 69 {
-		t.Fatalf("%d vectors, want 69", len(vectors))
-	}
+	testkit.Require(t, len(vectors), 69, "vectors")
 
 	reached := map[channel.Channel]bool{}
 	for _, v := range vectors {
@@ -180,9 +178,7 @@ func TestOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got := channel.Of(model.Campaign{Source: tt.source, Medium: tt.medium}, tt.referrer)
-		if got != tt.want {
-			t.Errorf("%s: Of(%q, %q, %q) = %q, want %q", tt.name, tt.source, tt.medium, tt.referrer, got, tt.want)
-		}
+		testkit.Equal(t, got, tt.want, "%s: Of(%q, %q, %q)", tt.name, tt.source, tt.medium, tt.referrer)
 	}
 }
 
@@ -208,12 +204,8 @@ func TestComplete(t *testing.T) {
 		got := channel.Complete(tt.in)
 		want := tt.in
 		want.Source, want.Medium = tt.source, tt.medium
-		if got != want {
-			t.Errorf("%s: Complete = %+v, want %+v", tt.name, got, want)
-		}
-		if again := channel.Complete(got); again != got {
-			t.Errorf("%s: completing twice changes %+v into %+v", tt.name, got, again)
-		}
+		testkit.Equal(t, got, want, "%s: Complete", tt.name)
+		testkit.Equal(t, channel.Complete(got), got, "%s: completing twice changes %+v into", tt.name, got)
 		if before, after := channel.Of(tt.in, ""), channel.Of(got, ""); before != tt.want || after != tt.want {
 			t.Errorf("%s: Of = %q before and %q after Complete, want %q", tt.name, before, after, tt.want)
 		}
@@ -241,9 +233,7 @@ func FuzzOf(f *testing.F) {
 		if !slices.Contains(every, got) {
 			t.Errorf("Of(%+v, %q) = %q, not an allowed value", c, host, got)
 		}
-		if again := channel.Of(channel.Complete(c), host); again != got {
-			t.Errorf("Of(%+v, %q) = %q, after Complete %q", c, host, got, again)
-		}
+		testkit.Equal(t, channel.Of(channel.Complete(c), host), got, "Of(%+v, %q) = %q, after Complete", c, host, got)
 	})
 }
 

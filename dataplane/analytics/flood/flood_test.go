@@ -2,6 +2,7 @@ package flood
 
 import (
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -129,9 +130,7 @@ func TestFloodNetworks(t *testing.T) {
 		{1, "2001:db8:1:5::1", 0}, {1, "2001:db8:2:1::1", 5}, {2, "2001:db8:1:5::1", 5}, {1, "", 5},
 	} {
 		addr, _ := netip.ParseAddr(test.addr)
-		if got := granted(test.site, addr); got != test.want {
-			t.Errorf("site %d, %q: %d granted, want %d", test.site, test.addr, got, test.want)
-		}
+		testkit.Equal(t, granted(test.site, addr), test.want, "site %d, %q: granted", test.site, test.addr)
 	}
 }
 
@@ -193,9 +192,7 @@ func TestServerFloodSites(t *testing.T) {
 				granted++
 			}
 		}
-		if granted != 5 {
-			t.Errorf("site %d: %d granted, want 5", site, granted)
-		}
+		testkit.Equal(t, granted, 5, "site %d: granted", site)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/foreign"
 	"github.com/tallygate/tallygate/dataplane/analytics/payload"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const siteKey = "2ee2986960484f0fa1e2d3c4b5a69788"
@@ -35,9 +36,7 @@ func of(p *payload.Payload) translated {
 func decode(t *testing.T, decoder foreign.Decoder, body string) (translated, error) {
 	t.Helper()
 	items := decoder([]byte(body))
-	if len(items) != 1 {
-		t.Fatalf("%s: %d messages, want 1", body, len(items))
-	}
+	testkit.Require(t, len(items), 1, "%s: messages", body)
 	return of(items[0].Payload), items[0].Err
 }
 
@@ -192,9 +191,7 @@ func TestUmami(t *testing.T) {
 func TestUmamiBatch(t *testing.T) {
 	view := `{"type":"event","payload":{"website":"` + uuid + `","url":"/a"}}`
 	items := foreign.UmamiBatch([]byte(` [` + view + `, 7 ,{"type":"nope"}, ` + view + `] `))
-	if len(items) != 4 {
-		t.Fatalf("%d messages, want 4", len(items))
-	}
+	testkit.Require(t, len(items), 4, "messages")
 	for i, item := range items {
 		isBad := i == 1 || i == 2
 		if (item.Err != nil) != isBad || !isBad && of(item.Payload) != with(same) {

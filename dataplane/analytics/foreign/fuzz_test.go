@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/foreign"
 	"github.com/tallygate/tallygate/dataplane/analytics/payload"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var decoders = []foreign.Decoder{foreign.Plausible, foreign.Umami, foreign.UmamiBatch}
@@ -29,9 +30,7 @@ func FuzzDecoders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, n uint8, body string) {
 		for _, item := range decoders[int(n)%len(decoders)]([]byte(body)) {
 			if item.Err != nil {
-				if item.Err != error(payload.ErrBadJSON) {
-					t.Fatalf("error %v, want bad_json", item.Err)
-				}
+				testkit.Require(t, item.Err, error(payload.ErrBadJSON), "error")
 				continue
 			}
 			checkForm(t, item.Payload)

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,9 +25,6 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// connections is the number of browsers of the benchmark, each with one request in flight.
-const connections = 128
-
 // outOfReach is a flood limit that no benchmark reaches. It costs as much as any other.
 const outOfReach = 1_000_000_000
 
@@ -42,10 +36,7 @@ const outOfReach = 1_000_000_000
 //	sqlite, postgres   collect as it is: each 204 follows a commit
 func BenchmarkCollect(b *testing.B) {
 	b.Run("empty", func(b *testing.B) {
-		drive(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			w.WriteHeader(http.StatusNoContent)
-		}), &model.Site{SiteKey: "0123456789abcdef0123456789abcdef", Domain: "example.com"})
+		drive(b, planetest.Empty, &model.Site{SiteKey: "0123456789abcdef0123456789abcdef", Domain: "example.com"})
 	})
 
 	b.Run("checked", func(b *testing.B) {
@@ -94,6 +85,11 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 }
 
 func benchSite(b *testing.B, d *db.DB, site *model.Site, change func(*analytics.Options)) {
+	drive(b, benchHandler(b, d, change), site)
+}
+
+// benchHandler returns the handler of a data plane that runs until the end of the benchmark.
+func benchHandler(b *testing.B, d *db.DB, change func(*analytics.Options)) http.Handler {
 	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 	o := analytics.Options{
 		Cell:       dbtest.SitesCell(b, d),
@@ -107,63 +103,19 @@ func benchSite(b *testing.B, d *db.DB, site *model.Site, change func(*analytics.
 		Store:      ingest.NewHitStore(dbtest.SitesCell(b, d)),
 		Log:        slog.New(slog.DiscardHandler),
 	}
-
 	change(&o)
+
 	service, err := analytics.New(o)
 	testkit.NoError(b, err)
 	service.Start()
-	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
-	drive(b, handler, site)
-
-	if err := service.Stop(b.Context()); err != nil {
-		b.Error(err)
-	}
+	b.Cleanup(func() { testkit.NoError(b, service.Stop(context.Background())) })
+	return dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
 }
 
-// drive sends b.N page views of 20,000 visitors over as many connections as there are browsers.
+// drive sends b.N page views of 20,000 visitors.
 func drive(b *testing.B, handler http.Handler, site *model.Site) {
-	server := httptest.NewServer(handler)
-	defer server.Close()
-
-	var sent atomic.Int64
-	var wg sync.WaitGroup
-	b.ResetTimer()
-
-	for range connections {
-		wg.Go(func() {
-			conn, err := net.Dial("tcp", server.Listener.Addr().String())
-			if err != nil {
-				b.Error(err)
-				return
-			}
-
-			defer conn.Close()
-
-			answer := make([]byte, 4096)
-
-			for {
-				n := sent.Add(1)
-				if n > int64(b.N) {
-					return
-				}
-
-				if _, err := io.WriteString(conn, pageviewRequest(n, site)); err != nil {
-					b.Error(err)
-					return
-				}
-
-				read, err := conn.Read(answer)
-				if err != nil || !strings.HasPrefix(string(answer[:read]), "HTTP/1.1 204 ") {
-					b.Errorf("answer %q, %v", answer[:read], err)
-					return
-				}
-			}
-		})
-	}
-
-	wg.Wait()
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+	planetest.Drive(b, handler, b.N, func(n int) string { return pageviewRequest(int64(n)+1, site) },
+		func(answer string) bool { return strings.HasPrefix(answer, "HTTP/1.1 204 ") })
 }
 
 // pageviewRequest returns the n-th page view as a browser sends it.
@@ -196,25 +148,7 @@ func BenchmarkHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
 	p := plane{&planetest.Plane{World: world.New(b, d)}}
 	site := p.site("example.com", 1<<40)
-	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
-	service, err := analytics.New(analytics.Options{
-		Cell:       dbtest.SitesCell(b, d),
-		UserIDKey:  planetest.UserIDKey,
-		VisitorKey: planetest.VisitorKey,
-		ClientAddr: clients.Addr,
-		IsShared:   clients.Shared,
-		FloodBurst: outOfReach,
-		FloodRate:  10,
-		Now:        time.Now,
-		Store:      discard{},
-		Log:        slog.New(slog.DiscardHandler),
-	})
-	testkit.NoError(b, err)
-
-	service.Start()
-	defer service.Stop(b.Context())
-
-	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
+	handler := benchHandler(b, d, func(o *analytics.Options) { o.Store = discard{} })
 	_, ours, _ := strings.Cut(pageviewRequest(1, site), "\r\n\r\n")
 	for _, test := range []struct {
 		name, path, body string
@@ -226,29 +160,32 @@ func BenchmarkHandler(b *testing.B) {
 		{"umami", "/api/send", fmt.Sprintf(`{"type":"event","payload":{"website":"%s","hostname":"www.example.com","language":"de-DE",`+
 			`"referrer":"https://www.google.com/","screen":"1920x1080","title":"A product","url":"/products/1"}}`, site.SiteKey), http.StatusOK},
 	} {
-		b.Run(test.name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetParallelism(64)
-			b.RunParallel(func(pb *testing.PB) {
-				request := httptest.NewRequest(http.MethodPost, test.path, nil)
-				request.Header.Set("Origin", "https://www.example.com")
-				request.Header.Set("User-Agent", chrome)
-				reader := strings.NewReader(test.body)
-				request.Body = io.NopCloser(reader)
-
-				for pb.Next() {
-					reader.Reset(test.body)
-					w := nullWriter{header: http.Header{}}
-					handler.ServeHTTP(&w, request)
-
-					// A status of 200 is implicit.
-					if max(w.status, http.StatusOK) != test.status {
-						b.Errorf("status %d, want %d", w.status, test.status)
-					}
-				}
-			})
-		})
+		header := http.Header{"Origin": {"https://www.example.com"}, "User-Agent": {chrome}}
+		b.Run(test.name, func(b *testing.B) { callAlone(b, handler, test.path, header, test.body, test.status) })
 	}
+}
+
+// callAlone calls a handler from many goroutines without a network.
+func callAlone(b *testing.B, handler http.Handler, path string, header http.Header, body string, status int) {
+	b.ReportAllocs()
+	b.SetParallelism(64)
+	b.RunParallel(func(pb *testing.PB) {
+		request := httptest.NewRequest(http.MethodPost, path, nil)
+		request.Header = header.Clone()
+		reader := strings.NewReader(body)
+		request.Body = io.NopCloser(reader)
+
+		for pb.Next() {
+			reader.Reset(body)
+			w := nullWriter{header: http.Header{}}
+			handler.ServeHTTP(&w, request)
+
+			// A status of 200 is implicit.
+			if max(w.status, http.StatusOK) != status {
+				b.Errorf("status %d, want %d", w.status, status)
+			}
+		}
+	})
 }
 
 // nullWriter is an http.ResponseWriter that discards the body.
@@ -267,45 +204,14 @@ func BenchmarkServerHandler(b *testing.B) {
 	p := plane{&planetest.Plane{World: world.New(b, d)}}
 	bearer := "Bearer " + p.secret(p.shop("example.com"))
 
+	body := fmt.Sprintf(`{"event":"signup","ip":"203.0.113.7","user_agent":"%s","path":"/welcome"}`, chrome)
+
 	for name, burst := range map[string]int{"without": 0, "with": outOfReach} {
 		b.Run(name, func(b *testing.B) {
-			service, err := analytics.New(analytics.Options{
-				Cell:             dbtest.SitesCell(b, d),
-				UserIDKey:        planetest.UserIDKey,
-				VisitorKey:       planetest.VisitorKey,
-				ClientAddr:       web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now).Addr,
-				ServerFloodBurst: burst,
-				ServerFloodRate:  50,
-				Now:              time.Now,
-				Store:            discard{},
-				Log:              slog.New(slog.DiscardHandler),
+			handler := benchHandler(b, d, func(o *analytics.Options) {
+				o.Store, o.ServerFloodBurst, o.ServerFloodRate = discard{}, burst, 50
 			})
-			testkit.NoError(b, err)
-
-			service.Start()
-			defer service.Stop(b.Context())
-
-			handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
-			body := fmt.Sprintf(`{"event":"signup","ip":"203.0.113.7","user_agent":"%s","path":"/welcome"}`, chrome)
-			b.ReportAllocs()
-			b.SetParallelism(64)
-			b.RunParallel(func(pb *testing.PB) {
-				request := httptest.NewRequest(http.MethodPost, "/server.php", nil)
-				request.Header.Set("Authorization", bearer)
-				reader := strings.NewReader(body)
-				request.Body = io.NopCloser(reader)
-
-				for pb.Next() {
-					reader.Reset(body)
-					w := nullWriter{header: http.Header{}}
-					handler.ServeHTTP(&w, request)
-
-					// The status of an accepted call is implicit.
-					if w.status != 0 && w.status != http.StatusOK {
-						b.Errorf("status %d", w.status)
-					}
-				}
-			})
+			callAlone(b, handler, "/server.php", http.Header{"Authorization": {bearer}}, body, http.StatusOK)
 		})
 	}
 }

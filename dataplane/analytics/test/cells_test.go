@@ -135,9 +135,7 @@ func TestMoveUnderLoad(t *testing.T) {
 		checkUsage(t, planes[0], site, tr.accepted[i].Load())
 	}
 	for _, table := range celllist.SiteTables {
-		if n := countIn(t, inCell(t, d, home), table, moved); n != 0 {
-			t.Errorf("%d rows of the moved site are left in %s of its former cell", n, table)
-		}
+		testkit.Equal(t, countIn(t, inCell(t, d, home), table, moved), 0, "rows of the moved site are left in %s of its former cell", table)
 	}
 }
 
@@ -202,9 +200,7 @@ func TestHitsWaitForAMove(t *testing.T) {
 	}
 
 	set(db.DefaultCell, false)
-	if status := <-answered; status != http.StatusNoContent {
-		t.Errorf("a hit that waited for a move: %d, want 204", status)
-	}
+	testkit.Equal(t, <-answered, http.StatusNoContent, "a hit that waited for a move")
 
 	// A deleted site is not one that is moved.
 	if _, err := sites.New(d).Sites.DeleteSite(t.Context(), site.AccountID, site.ID, site.Domain, model.At(noon)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/netip"
 	"os"
@@ -88,8 +87,7 @@ func (p *plane) update(site *model.Site, u sites.SiteUpdate) {
 
 // TestVisitKeepsItsClient checks what the visit of a page view keeps, for each choice of its site.
 func TestVisitKeepsItsClient(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlaceful(t, d)
 		for i, test := range []struct {
 			name    string
@@ -172,17 +170,13 @@ func TestAgentsOfVisits(t *testing.T) {
 		}
 
 		rows := p.Views(site)
-		if len(rows) != len(agents) {
-			t.Errorf("%d rows of %d agents", len(rows), len(agents))
-		}
+		testkit.Equal(t, len(rows), len(agents), "rows of %d agents", len(agents))
 		for _, row := range rows {
 			var i int
 			if _, err := fmt.Sscanf(row.Path, "/%d", &i); err != nil {
 				t.Fatal(err)
 			}
-			if row.Client != want[i] {
-				t.Errorf("%s: stored %+v, want %+v", agents[i], row.Client, want[i])
-			}
+			testkit.Equal(t, row.Client, want[i], "%s: stored", agents[i])
 		}
 	})
 }
@@ -194,8 +188,7 @@ const knownWrong = "Maemo"
 // of its first browser hit, that nothing is derived from what servers send, and that later hits
 // change nothing.
 func TestFirstBrowserHitSetsTheClient(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlaceful(t, d)
 		site := p.shop("a.example")
 		secret := p.secret(site)
@@ -219,9 +212,7 @@ func TestFirstBrowserHitSetsTheClient(t *testing.T) {
 			!strings.Contains(body, "recorded") {
 			t.Fatalf("a server's event: %d %s", status, body)
 		}
-		if got := client(); got != (model.Client{}) {
-			t.Errorf("a server's event set %+v", got)
-		}
+		testkit.Equal(t, client(), (model.Client{}), "a server's event set")
 		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM visits WHERE site_id = ?", site.ID))
 
 		if status, body := sendEvent(german); status != http.StatusOK {
@@ -229,26 +220,21 @@ func TestFirstBrowserHitSetsTheClient(t *testing.T) {
 		}
 		p.Event(site, german, "signup")
 		want := model.Client{Country: "DE", Browser: model.Chrome, System: model.Linux, Device: model.Desktop, Host: "a.example"}
-		if got := client(); got != want {
-			t.Errorf("after the first browser hit %+v, want %+v", got, want)
-		}
+		testkit.Equal(t, client(), want, "after the first browser hit")
 
 		second := viewCall(site, german, map[string]any{"t": "event", "e": "signup"})
 		second.Origin = "https://m.a.example"
 		if status, code := p.Collect(second); status != http.StatusNoContent {
 			t.Fatalf("%d %s", status, code)
 		}
-		if got := client(); got != want {
-			t.Errorf("a later hit changed it to %+v", got)
-		}
+		testkit.Equal(t, client(), want, "a later hit changed it to")
 	})
 }
 
 // TestLeftOutHits checks each way to leave hits out, that it is counted under its reason, and that
 // other hits are stored.
 func TestLeftOutHits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlaceful(t, d)
 		site := p.site("a.example", quota)
 		countries, paths, shields := model.List[string]{"CH"}, model.List[string]{"/admin/**", "/login"}, model.List[model.Shield](model.Shields)
@@ -275,9 +261,7 @@ func TestLeftOutHits(t *testing.T) {
 		// Without the settings all hits are stored.
 		p.awaitNotifications(site)
 		send()
-		if n := len(p.Views(site)); n != len(calls) {
-			t.Fatalf("%d rows before, want %d", n, len(calls))
-		}
+		testkit.Require(t, len(p.Views(site)), len(calls), "rows before")
 
 		p.update(site, sites.SiteUpdate{ExcludedCountries: &countries, ExcludedPaths: &paths, Shields: &shields})
 		p.Await("the change of settings", func() bool {
@@ -287,9 +271,7 @@ func TestLeftOutHits(t *testing.T) {
 		})
 		before := len(p.Views(site))
 		send()
-		if n := len(p.Views(site)) - before; n != 2 {
-			t.Errorf("%d rows were added, want 2", n)
-		}
+		testkit.Equal(t, len(p.Views(site))-before, 2, "rows were added")
 
 		want := map[string]int64{"collect excluded_path": 1} // the last probe
 		for _, c := range calls {
@@ -307,8 +289,6 @@ func TestLeftOutHits(t *testing.T) {
 				got[r.Endpoint+" "+r.Code] += r.Count
 			}
 		}
-		if !maps.Equal(got, want) {
-			t.Errorf("ignored calls %v, want %v", got, want)
-		}
+		testkit.EqualMaps(t, got, want, "ignored calls")
 	})
 }

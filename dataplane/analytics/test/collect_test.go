@@ -27,9 +27,7 @@ const quota = 1_000
 // TestCollectErrors goes through the contract's table of errors (analytics contract, section 7),
 // and the order of the checks. A refused call must neither store a row nor be counted.
 func TestCollectErrors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		body := func(fields map[string]any) string {
 			all := map[string]any{"k": site.SiteKey, "t": "pageview", "p": "/"}
@@ -133,9 +131,7 @@ func manyKeys(n int) string {
 // TestUnreadableBodiesAreCounted checks that a call whose body cannot be read counts for the site
 // that the body names, if one of the site's pages sent it (analytics contract, section 6).
 func TestUnreadableBodiesAreCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		large := `,"x":"` + strings.Repeat("x", 9_000) + `"}`
 
 		counted := make(map[*model.Site]map[string]int64)
@@ -194,9 +190,7 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 // TestBrokenBodyIsNotCounted checks that a body that is cut off does not count, such as that of a
 // phone that loses its network.
 func TestBrokenBodyIsNotCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		whole := mustJSON(t, viewCall(site, "", nil).Body)
 		for _, test := range []struct {
@@ -223,9 +217,7 @@ func TestBrokenBodyIsNotCounted(t *testing.T) {
 
 // TestDomainBinding goes through the rules of the contract's section 5. The site is on example.com.
 func TestDomainBinding(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		umlaut := p.site("xn--bcher-kva.example", quota)
 
@@ -283,24 +275,16 @@ func TestDomainBinding(t *testing.T) {
 					t.Errorf("status %d, want %d", response.StatusCode, want)
 				}
 				// A page may read a refusal, too.
-				if got := response.Header.Get("Access-Control-Allow-Origin"); got != test.origin {
-					t.Errorf("Access-Control-Allow-Origin %q, want %q", got, test.origin)
-				}
-				if got := response.Header.Get("Vary"); got != "Origin" {
-					t.Errorf("Vary %q, want Origin", got)
-				}
-				if got := response.Header.Get("Access-Control-Allow-Credentials"); got != "" {
-					t.Errorf("Access-Control-Allow-Credentials %q, want none", got)
-				}
+				testkit.Equal(t, response.Header.Get("Access-Control-Allow-Origin"), test.origin, "Access-Control-Allow-Origin")
+				testkit.Equal(t, response.Header.Get("Vary"), "Origin", "Vary")
+				testkit.Equal(t, response.Header.Get("Access-Control-Allow-Credentials"), "", "Access-Control-Allow-Credentials")
 			})
 		}
 	})
 }
 
 func TestPreflight(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		response, _ := p.Send(call{Method: http.MethodOptions, Body: "", Origin: "https://example.com",
 			Header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
 
@@ -310,9 +294,7 @@ func TestPreflight(t *testing.T) {
 			"Access-Control-Allow-Headers":     "Content-Type",
 			"Access-Control-Allow-Credentials": "",
 		} {
-			if got := response.Header.Get(name); got != want {
-				t.Errorf("%s %q, want %q", name, got, want)
-			}
+			testkit.Equal(t, response.Header.Get(name), want, "%s", name)
 		}
 
 		if response.StatusCode != http.StatusNoContent {
@@ -323,9 +305,7 @@ func TestPreflight(t *testing.T) {
 
 // TestStoredPageview goes through the rules of the payload's keys (analytics contract, section 2).
 func TestStoredPageview(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 
 		long := strings.Repeat("ä", 2_047)
@@ -391,9 +371,7 @@ func TestStoredPageview(t *testing.T) {
 				// Each page view has another visitor, and so starts a visit.
 				p.View(site, fmt.Sprintf("198.51.100.%d", i), test.fields)
 				rows := p.Views(site)
-				if len(rows) != before+1 {
-					t.Fatalf("%d rows more, want 1", len(rows)-before)
-				}
+				testkit.Require(t, len(rows), before+1, "%d rows more", len(rows)-before)
 				if wrong := test.check(rows[before]); wrong != "" {
 					t.Error(wrong)
 				}
@@ -403,9 +381,7 @@ func TestStoredPageview(t *testing.T) {
 }
 
 func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		for _, id := range []any{nil, "", "abc", "00000000000000fff", "000000000000000g", 7} {
 			p.View(site, "", map[string]any{"i": id})
@@ -416,9 +392,7 @@ func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
 			ids[row.ID] = true
 		}
 
-		if len(ids) != 6 {
-			t.Errorf("%d different ids for 6 page views", len(ids))
-		}
+		testkit.Equal(t, len(ids), 6, "different ids for 6 page views")
 	})
 }
 
@@ -515,9 +489,7 @@ func TestVisits(t *testing.T) {
 // TestVisitKeepsItsAttribution checks that referrer, campaign and channel of a visit are those of
 // its first page view.
 func TestVisitKeepsItsAttribution(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		p.View(site, "", map[string]any{"r": "https://www.google.com/", "u": map[string]any{"term": "tea"}})
 		p.Clock.Set(noon.Add(time.Minute))
@@ -534,9 +506,7 @@ func TestVisitKeepsItsAttribution(t *testing.T) {
 
 // TestVisitorsAreApart checks that another address, user agent or site means another visitor.
 func TestVisitorsAreApart(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
 		p.View(site, "203.0.113.1", nil)
 		p.View(site, "203.0.113.1", nil)
@@ -551,16 +521,12 @@ func TestVisitorsAreApart(t *testing.T) {
 			visitors[string(row.Visitor[:])]++
 		}
 
-		if len(visitors) != 4 {
-			t.Errorf("%d visitors, want 4: two addresses, another browser, another site", len(visitors))
-		}
+		testkit.Equal(t, len(visitors), 4, "visitors")
 	})
 }
 
 func TestEngagement(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
 		const id = "0123456789abcdef"
 		p.View(site, "", map[string]any{"i": id})
@@ -612,9 +578,7 @@ func TestEngagement(t *testing.T) {
 // TestEngagementOfLaterDays checks that reports count until the end of the second UTC day after a
 // page view, also those that arrive before it, and add up within their bounds.
 func TestEngagementOfLaterDays(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		const id = "fedcba9876543210"
 		report := func(at time.Time, ms, scroll int) {
@@ -648,9 +612,7 @@ func TestEngagementOfLaterDays(t *testing.T) {
 // TestEngagementOfARepeatedID checks that the newest of a visitor's page views with one id has what
 // was reported on it, and that each page view has its own row.
 func TestEngagementOfARepeatedID(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		report := func(ms int) { p.View(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": ms}) }
 		view := func(after time.Duration, path string) {
@@ -681,8 +643,7 @@ func TestEngagementOfARepeatedID(t *testing.T) {
 // bounded number of rows, that reports which need no new row still count, and that each page view
 // brings room for its own.
 func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const most = 1_000 // of a site without page views
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -697,9 +658,7 @@ func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
 		}
 
 		_ = group.Wait()
-		if n, err := dbtest.Count(d, "engagement"); err != nil || n != most {
-			t.Errorf("%d rows, %v; want %d", n, err, most)
-		}
+		dbtest.HasRows(t, d, "engagement", most, "rows")
 
 		p.View(site, "", m{"i": "ffffffffffffffff"})
 		p.View(site, "", m{"t": "engagement", "i": "ffffffffffffffff", "ms": 5})
@@ -710,9 +669,7 @@ func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
 }
 
 func TestBotsAreIgnored(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		for _, agent := range []string{
 			"-",
@@ -727,18 +684,14 @@ func TestBotsAreIgnored(t *testing.T) {
 			}
 		}
 
-		if n := len(p.Views(site)); n != 0 {
-			t.Errorf("%d page views of bots are stored", n)
-		}
+		testkit.Equal(t, len(p.Views(site)), 0, "page views of bots are stored")
 	})
 }
 
 // TestQuotaIsExact checks that a hundred concurrent page views do not exceed the quota (analytics
 // contract, section 8).
 func TestQuotaIsExact(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", 5)
 		for range 4 {
 			p.View(site, "", nil)
@@ -834,21 +787,17 @@ func TestTwoProcesses(t *testing.T) {
 			}
 		}
 
-		if len(rows) != 100 {
-			t.Errorf("%d page views stored, want 100", len(rows))
-		}
+		testkit.Equal(t, len(rows), 100, "page views stored")
 	})
 }
 
 // TestUnavailable checks that collect answers 503 without its database.
 func TestUnavailable(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		p.View(site, "", nil)
 
-		testkit.NoError(t, d.Close())
+		testkit.NoError(t, p.DB.Close())
 
 		// The site's cache entry has expired.
 		p.Clock.Set(noon.Add(time.Hour))
@@ -862,9 +811,7 @@ func TestUnavailable(t *testing.T) {
 // TestDeletedSite: a site that is deleted after both endpoints have cached it is refused by each
 // with its own error.
 func TestDeletedSite(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("example.com")
 		bearer := "Bearer " + p.secret(site)
 		event := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
@@ -875,7 +822,7 @@ func TestDeletedSite(t *testing.T) {
 			t.Fatalf("before the deletion: %d %s", status, body)
 		}
 
-		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM sites WHERE id = ?", site.ID))
+		testkit.NoError(t, dbtest.Exec(p.DB, "DELETE FROM sites WHERE id = ?", site.ID))
 		if status, code := p.Collect(viewCall(site, "", nil)); status != http.StatusNotFound || code != "unknown_site_key" {
 			t.Errorf("got %d %s, want 404 unknown_site_key", status, code)
 		}

@@ -32,9 +32,7 @@ type m = map[string]any
 // TestCollectEvents goes through the contract's tables of events (section 2) and their errors
 // (section 7). It checks the answer, and the columns of a stored event.
 func TestCollectEvents(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		on, off := p.shop("shop.example"), p.site("plain.example", quota)
 		large := strings.Repeat("x", 4_096)
 		type row struct {
@@ -220,16 +218,12 @@ func TestCollectEvents(t *testing.T) {
 // TestTransactionsCountOnce checks that a purchase or refund that is recorded already is ignored,
 // also for many concurrent calls (analytics contract, section 2).
 func TestTransactionsCountOnce(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site, other := p.shop("shop.example"), p.shop("other.example")
 		purchase := func(on *model.Site, visitor, event string) {
 			t.Helper()
 			status, code := p.CollectStored(eventCall(on, visitor, event, m{"transaction_id": event + "-1", "value": 5, "currency": "EUR"}, nil))
-			if status != http.StatusNoContent {
-				t.Errorf("%s: %d %s, want 204: a repetition is no error", event, status, code)
-			}
+			testkit.Equal(t, status, http.StatusNoContent, "%s: %s", event, code)
 		}
 
 		var wg sync.WaitGroup
@@ -254,9 +248,7 @@ func TestTransactionsCountOnce(t *testing.T) {
 		if events, used := p.Events(site), p.Used(site); len(events) != 2 || used != 2 {
 			t.Errorf("%d events stored, %d counted; want one purchase and one refund", len(events), used)
 		}
-		if n := len(p.Events(other)); n != 1 {
-			t.Errorf("%d events of the other site, want 1", n)
-		}
+		testkit.Equal(t, len(p.Events(other)), 1, "events of the other site")
 
 		p.Rejected(site, map[string]int64{"collect duplicate_transaction": 100})
 	})
@@ -265,9 +257,7 @@ func TestTransactionsCountOnce(t *testing.T) {
 // TestEventsJoinVisits checks that an event belongs to the visitor's latest visit of the day, and
 // starts one if there is none.
 func TestEventsJoinVisits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 		p.View(site, "", m{"u": m{"source": "newsletter", "medium": "email"}})
 
@@ -388,9 +378,7 @@ func TestInventedPageviewIDs(t *testing.T) {
 					if numbers[id] == 0 {
 						numbers[id] = len(numbers) + 1
 					}
-					if numbers[id] != s.visit {
-						t.Errorf("step %d, %+v: visit %d, want %d", n, s, numbers[id], s.visit)
-					}
+					testkit.Equal(t, numbers[id], s.visit, "step %d, %+v: visit", n, s)
 				}
 			})
 		}
@@ -400,9 +388,7 @@ func TestInventedPageviewIDs(t *testing.T) {
 // TestManualPageviews checks that a manual page view is ignored within a second of an automatic one
 // on its path (section 3).
 func TestManualPageviews(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		ignored := make(map[*model.Site]int64)
 		for i, test := range []struct {
 			name    string
@@ -471,8 +457,7 @@ func TestManualPageviews(t *testing.T) {
 
 // TestConversions checks that a key event stores a delivery with the contract's body (section 2).
 func TestConversions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, silent := p.shop("shop.example"), p.site("plain.example", quota)
 		p.View(site, "", m{"u": m{"source": "Partner", "campaign": "spring", "gclid": "Gx"}})
@@ -523,18 +508,14 @@ func TestConversions(t *testing.T) {
 			}
 		}
 
-		if n := len(p.deliveries(silent)); n != 0 {
-			t.Errorf("%d deliveries for a site without webhook", n)
-		}
+		testkit.Equal(t, len(p.deliveries(silent)), 0, "deliveries for a site without webhook")
 	})
 }
 
 // TestConversionOfAnOddPath checks that the webhook's body is valid JSON for a path with control
 // characters, and contains the path as it was sent.
 func TestConversionOfAnOddPath(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 
 		const path = "/a\tb\nc\r\"d\"\x01\x7f"
@@ -551,10 +532,7 @@ func TestConversionOfAnOddPath(t *testing.T) {
 
 // TestExcludedAddresses checks that hits from excluded addresses are accepted and not stored.
 func TestExcludedAddresses(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
-
+	eachPlane(t, func(t *testing.T, p *plane) {
 		// The shop excludes 192.0.2.7 and 2001:db8::/32.
 		site := p.shop("shop.example")
 		for visitor, stored := range map[string]bool{
@@ -563,9 +541,7 @@ func TestExcludedAddresses(t *testing.T) {
 			before := len(p.Views(site))
 			p.View(site, visitor, nil)
 
-			if got := len(p.Views(site)) > before; got != stored {
-				t.Errorf("page view from %s: stored %v, want %v", visitor, got, stored)
-			}
+			testkit.Equal(t, len(p.Views(site)) > before, stored, "page view from %s: stored", visitor)
 		}
 
 		p.Rejected(site, map[string]int64{"collect excluded_address": 3})
@@ -593,44 +569,30 @@ func TestPseudonymousUserID(t *testing.T) {
 		if len(first) != 16 || strings.Contains(first, "ab") {
 			t.Errorf("stored user id %x, want 16 bytes of a hash", first)
 		}
-		if again := userOf(site, "198.51.100.2", id); again != first {
-			t.Error("one id of two visitors is stored in two ways")
-		}
+		testkit.Equal(t, userOf(site, "198.51.100.2", id), first, "one id of two visitors is stored in two ways")
 		if elsewhere := userOf(second, "198.51.100.1", id); elsewhere == first || elsewhere == "" {
 			t.Error("ids link across sites")
 		}
-		if got := userOf(off, "198.51.100.1", id); got != "" {
-			t.Error("a site that does not allow ids stores one")
-		}
+		testkit.Equal(t, userOf(off, "198.51.100.1", id), "", "a site that does not allow ids stores one")
 
-		if got := userOf(site, "198.51.100.6", strings.ToUpper(id)); got != first {
-			t.Error("an id in upper case is not the same id")
-		}
+		testkit.Equal(t, userOf(site, "198.51.100.6", strings.ToUpper(id)), first, "an id in upper case is not the same id")
 
 		for _, bad := range []any{id[:63], id + "a", id[:63] + "g", "owner@example.com", 7, nil} {
-			if got := userOf(site, "198.51.100.3", bad); got != "" {
-				t.Errorf("id %v is stored", bad)
-			}
+			testkit.Equal(t, userOf(site, "198.51.100.3", bad), "", "id %v is stored", bad)
 		}
 
-		if got := userOf(site, "198.51.100.4", nil, id); got != first {
-			t.Error("an id later in the visit is not stored")
-		}
+		testkit.Equal(t, userOf(site, "198.51.100.4", nil, id), first, "an id later in the visit is not stored")
 		if got := userOf(site, "198.51.100.4", other); got == first {
 			t.Error("the latest id does not count")
 		}
-		if got := userOf(site, "198.51.100.5", id, nil); got != first {
-			t.Error("a page view without id removes the visit's id")
-		}
+		testkit.Equal(t, userOf(site, "198.51.100.5", id, nil), first, "a page view without id removes the visit's id")
 	})
 }
 
 // TestRejectionsAreCounted checks that each refused or ignored call of a known site is counted, by
 // day, endpoint and code (section 6).
 func TestRejectionsAreCounted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", 1)
 		p.View(site, "", nil)
 
@@ -654,20 +616,18 @@ func TestRejectionsAreCounted(t *testing.T) {
 
 // TestChangesTakeEffect checks that the owner's changes apply to the next hit.
 func TestChangesTakeEffect(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 		elsewhere := viewCall(site, "", nil)
 		elsewhere.Origin = "https://www.example.org"
 		if status, _ := p.Collect(elsewhere); status != http.StatusForbidden {
 			t.Fatalf("an extra domain before it is added: %d", status)
 		}
-		testkit.NoError(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"))
+		testkit.NoError(t, sites.New(p.DB).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"))
 
 		p.Await("the extra domain", func() bool { status, _ := p.Collect(elsewhere); return status == http.StatusNoContent })
 
-		testkit.NoError(t, sites.New(d).Sites.RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"))
+		testkit.NoError(t, sites.New(p.DB).Sites.RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"))
 
 		p.Await("its removal", func() bool { status, _ := p.Collect(elsewhere); return status == http.StatusForbidden })
 	})

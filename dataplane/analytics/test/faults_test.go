@@ -46,8 +46,7 @@ func (s *faultyStore) Update(ctx context.Context, keys ingest.HitKeys, decide fu
 // TestFailedCommitIsNo204 checks that a hit that could not be committed is answered with 503 and
 // Retry-After.
 func TestFailedCommitIsNo204(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := &faultyStore{
 			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
 			before:   func(context.Context) error { return errors.New("disk full") },
@@ -101,8 +100,7 @@ func TestStuckStoreIsBounded(t *testing.T) {
 // TestDisconnectCancelsNothing checks that the page view of a browser that disconnects right after
 // sending is stored, as pages do when they are closed.
 func TestDisconnectCancelsNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		entered, release := make(chan struct{}, 1), make(chan struct{})
 		store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(ctx context.Context) error {
 			entered <- struct{}{}
@@ -139,9 +137,7 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 		close(release)
 		p.Stop()
 
-		if n := len(p.Views(site)); n != 1 {
-			t.Errorf("%d page views stored, want 1", n)
-		}
+		testkit.Equal(t, len(p.Views(site)), 1, "page views stored")
 	})
 }
 
@@ -215,9 +211,7 @@ func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int
 // TestConnectionsCut checks that an acknowledged event is stored once and with its delivery while
 // the server repeatedly closes all connections under load, and that the plane recovers.
 func TestConnectionsCut(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		site := p.shop("shop.example")
 		testkit.NoError(t, sites.New(d).Sites.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, new(int64(1<<40))))
@@ -285,9 +279,7 @@ func TestConnectionsCut(t *testing.T) {
 		if deliveries, used := len(p.deliveries(site)), p.Used(site); deliveries != len(stored) || used != int64(len(stored)) {
 			t.Errorf("%d events, %d deliveries, %d counted; want as many of each", len(stored), deliveries, used)
 		}
-		if transactions, err := dbtest.Count(d, "transactions"); err != nil || transactions != len(stored) {
-			t.Errorf("%d transactions, %v; want %d", transactions, err, len(stored))
-		}
+		dbtest.HasRows(t, d, "transactions", len(stored), "transactions")
 
 		t.Logf("%d acknowledged, %d stored", len(acknowledged), len(stored))
 	})
@@ -330,9 +322,7 @@ func TestDatabaseRestarted(t *testing.T) {
 // are busy, including the first hit of a site and of a day, and counters of refused calls too: the
 // writer has its own connection, and lookups have their own pool.
 func TestPoolExhausted(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		site, unseen := p.site("example.com", quota), p.site("unseen.example", quota)
 		p.awaitNotifications(site)
@@ -372,8 +362,7 @@ func TestPoolExhausted(t *testing.T) {
 // row, both for the hit that is being stored and for the next one in the queue. Hits that were
 // answered with 503 are not stored after the row is unlocked, and later hits are.
 func TestLockWait(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
 		p := newPlaneOn(t, d, &faultyStore{
 			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
@@ -440,8 +429,7 @@ func holdUsage(t *testing.T, d *db.DB, siteID model.SiteID) (release func()) {
 // TestPauseRefusesNoHit checks that hits are stored, once each, which wait for a lock that is held
 // for longer than one attempt to store them.
 func TestPauseRefusesNoHit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		attempts := make(chan struct{}, 100)
 		p := newPlaneOn(t, d, &faultyStore{
 			HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
@@ -476,8 +464,7 @@ func TestPauseRefusesNoHit(t *testing.T) {
 // TestFloodOfUnknownKeys checks that a flood of different made-up site keys delays no site. The
 // keys are answered with 404, or with 503 if there are too many.
 func TestFloodOfUnknownKeys(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		site := p.site("example.com", quota)
 		p.View(site, "", nil)
@@ -510,9 +497,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		close(stop)
 		wg.Wait()
 
-		if n := len(p.Views(site)); n != 21 {
-			t.Errorf("%d page views stored, want 21", n)
-		}
+		testkit.Equal(t, len(p.Views(site)), 21, "page views stored")
 	})
 }
 
@@ -539,9 +524,7 @@ func lockTable(t *testing.T, p *plane, table string, seconds int) {
 // TestOneDeadlineForAllWaits checks that a hit that waits for its site and then for the key of its
 // day is answered after StoreTimeout in total.
 func TestOneDeadlineForAllWaits(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		p := newPlaneOn(t, d, nil)
 		p.HTTP.Timeout = hang
 		site := p.site("example.com", quota)

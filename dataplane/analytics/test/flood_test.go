@@ -125,9 +125,7 @@ func (o *office) check(t *testing.T) {
 	if n := o.refused.Load(); n > 0 {
 		t.Errorf("%d hits are not answered 204", n)
 	}
-	if used := o.p.Used(o.site); used != views+events {
-		t.Errorf("%d counted, want %d", used, views+events)
-	}
+	testkit.Equal(t, o.p.Used(o.site), views+events, "counted")
 
 	o.p.Rejected(o.site, map[string]int64{})
 }
@@ -180,8 +178,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 // TestBusyPageLosesNothing checks that all hits of a page that sends 60 within 5 seconds are
 // stored.
 func TestBusyPageLosesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
 		o := newOffice(p)
 		for i := range 5 {
@@ -196,8 +193,7 @@ func TestBusyPageLosesNothing(t *testing.T) {
 // up. The next visitor from another network is stored, and the owner sees the reason for the
 // ignored hits. TestFloodLeavesAMonth has the default limit and the smallest quota.
 func TestFlood(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const burst, forged = 200, 600
 		p := newFloodPlane(t, d, burst, floodRate)
 		site, other := p.site("free.example", forged), p.site("other.example", forged)
@@ -209,9 +205,7 @@ func TestFlood(t *testing.T) {
 				for i := next.Add(1); i <= forged; i = next.Add(1) {
 					c := viewCall(site, fmt.Sprintf("203.0.113.%d", i%256), m{"u": m{"source": fmt.Sprint("s", i)}})
 					c.Agent = fmt.Sprintf("%s Forged/%d", chrome, i)
-					if status := p.handle(c); status != http.StatusNoContent {
-						t.Errorf("forged page view %d: %d", i, status)
-					}
+					testkit.Equal(t, p.handle(c), http.StatusNoContent, "forged page view %d", i)
 				}
 			})
 		}
@@ -224,9 +218,7 @@ func TestFlood(t *testing.T) {
 		if rows, used := len(p.Views(site)), p.Used(site); rows != burst+1 || used != burst+1 {
 			t.Errorf("%d page views stored, %d counted, want %d", rows, used, burst+1)
 		}
-		if rows := len(p.Views(other)); rows != 1 {
-			t.Errorf("%d page views of another site are stored, want 1", rows)
-		}
+		testkit.Equal(t, len(p.Views(other)), 1, "page views of another site are stored")
 
 		p.Rejected(site, map[string]int64{"collect flood": forged - burst})
 	})
@@ -235,8 +227,7 @@ func TestFlood(t *testing.T) {
 // TestFloodLimitsAllKinds checks that page views, events and engagement reports share the limit,
 // that it refills with time, and that calls refused or ignored for other reasons do not count.
 func TestFloodLimitsAllKinds(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 3, 1)
 		site := p.shop("shop.example")
 		send := func(want int, calls ...call) {
@@ -285,8 +276,7 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 // nor counted, and shown to the owner. Other sites, and the hits of browsers, have limits of their
 // own.
 func TestServerFlood(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const burst = 5
 		p := newPlaneWith(t, d, func(o *analytics.Options) {
 			o.FloodBurst, o.FloodRate = 1, 1
@@ -347,8 +337,7 @@ func TestServerFlood(t *testing.T) {
 // TestServerFloodInParallel checks that exactly the burst is stored of calls that arrive at once,
 // and that each of two processes grants a burst of its own.
 func TestServerFloodInParallel(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		const burst, sent = 50, 120
 		limited := func(o *analytics.Options) { o.ServerFloodBurst, o.ServerFloodRate = burst, 1 }
 		planes := []*plane{newPlaneWith(t, dbtest.Open(t, databaseURL), limited), newPlaneWith(t, dbtest.Open(t, databaseURL), limited)}
@@ -384,9 +373,7 @@ func TestServerFloodInParallel(t *testing.T) {
 				t.Errorf("process %d: %d recorded and %d ignored, want %d and %d", n, r, f, burst, sent-burst)
 			}
 		}
-		if n := len(planes[0].Events(site)); n != 2*burst {
-			t.Errorf("%d events stored, want %d", n, 2*burst)
-		}
+		testkit.Equal(t, len(planes[0].Events(site)), 2*burst, "events stored")
 	})
 }
 
@@ -394,8 +381,7 @@ func TestServerFloodInParallel(t *testing.T) {
 // server-side events, which all come from the network of the shop, and that a burst of 0 turns
 // their own limit off.
 func TestServersHaveNoNetworkLimit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 1, 1)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
@@ -405,9 +391,7 @@ func TestServersHaveNoNetworkLimit(t *testing.T) {
 			}
 		}
 
-		if n := len(p.Events(site)); n != 10 {
-			t.Errorf("%d events stored, want 10", n)
-		}
+		testkit.Equal(t, len(p.Events(site)), 10, "events stored")
 
 		p.Rejected(site, map[string]int64{})
 	})
@@ -416,8 +400,7 @@ func TestServersHaveNoNetworkLimit(t *testing.T) {
 // TestNoFloodLimitBehindAnUnknownProxy checks that a loopback peer that forwards other addresses is
 // not limited, and one that does not is.
 func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 		p := newPlaneWith(t, d, func(o *analytics.Options) {
 			o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
@@ -437,9 +420,7 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 			}
 		}
 
-		if n := len(p.Views(site)); n != 7 {
-			t.Errorf("%d page views stored, want 5 that were forwarded and 2 that were not", n)
-		}
+		testkit.Equal(t, len(p.Views(site)), 7, "page views stored")
 
 		p.Rejected(site, map[string]int64{"collect flood": 3})
 	})
@@ -449,8 +430,7 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 // proxy hides the clients, so that X-Forwarded-For has its address for all of them. A client that
 // claims the address of that hop has its limit.
 func TestNoFloodLimitForHiddenClients(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		const sent = floodBurst + 100
 		trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}
 		clients := web.NewClients(trusted, slog.New(slog.DiscardHandler), time.Now)
@@ -480,9 +460,7 @@ func TestNoFloodLimitForHiddenClients(t *testing.T) {
 		if n := len(p.Views(site)); n != all || clients.HiddenWarning() == "" {
 			t.Errorf("%d of %d page views of hidden clients are stored, warning %q", n, all, clients.HiddenWarning())
 		}
-		if n := len(p.Views(forged)); n != floodBurst {
-			t.Errorf("%d page views of one client are stored, want %d", n, floodBurst)
-		}
+		testkit.Equal(t, len(p.Views(forged)), floodBurst, "page views of one client are stored")
 
 		p.Rejected(site, map[string]int64{})
 		p.Rejected(forged, map[string]int64{"collect flood": all - floodBurst})

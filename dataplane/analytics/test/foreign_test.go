@@ -55,9 +55,7 @@ func foreignCall(site *model.Site, path string, body any) call {
 // TestForeignRows checks that a call of another product's code stores the row that the same call of
 // /collect.php stores.
 func TestForeignRows(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		ours, theirs := p.shop("ours.example"), p.shop("theirs.example")
 		id := strings.Repeat("0f", 32)
 
@@ -138,9 +136,7 @@ func sameButForSite(got, want *exports.Visit) bool {
 
 // TestForeignErrors checks the answers to calls that store nothing, and their counters.
 func TestForeignErrors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 		view, visit := umamiBody(site, nil), plausibleBody(site, "/", nil)
 		anonymous := m{"n": "pageview", "u": "https://shop.example/", "d": "shop.example"}
@@ -199,9 +195,7 @@ func TestForeignErrors(t *testing.T) {
 // TestForeignQuota checks that page views of another product's code count, and are refused beyond
 // the quota.
 func TestForeignQuota(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("shop.example", 2)
 		for i, want := range []int{200, 200, 429} {
 			if response, answer := p.Send(foreignCall(site, "/api/send", umamiBody(site, nil))); response.StatusCode != want {
@@ -213,9 +207,7 @@ func TestForeignQuota(t *testing.T) {
 
 // TestUmamiBatch checks that a refused message of a batch does not refuse the others.
 func TestUmamiBatch(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 		unknown, signup := umamiBody(site, m{"name": "nope"}), umamiBody(site, m{"name": "signup"})
 

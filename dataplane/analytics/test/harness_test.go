@@ -39,6 +39,12 @@ func newPlane(tb testing.TB, d *db.DB) *plane {
 	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Timeout = time.Minute })
 }
 
+// eachPlane runs test with a new plane on each database, in parallel with other tests.
+func eachPlane(t *testing.T, test func(t *testing.T, p *plane)) {
+	t.Helper()
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) { test(t, newPlane(t, d)) })
+}
+
 // newPlaneOn returns a plane with a store, nil for the usual one, and the timeouts of production.
 func newPlaneOn(tb testing.TB, d *db.DB, store analytics.HitStore) *plane {
 	tb.Helper()

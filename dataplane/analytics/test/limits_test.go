@@ -53,11 +53,9 @@ func TestEventKinds(t *testing.T) {
 // TestOwnLinkIsNotOutbound checks that a click to the site's domain, a subdomain or an extra domain
 // is accepted and not stored.
 func TestOwnLinkIsNotOutbound(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
-		testkit.NoError(t, sites.New(d).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "checkout.example"))
+		testkit.NoError(t, sites.New(p.DB).Sites.AddSiteDomain(t.Context(), site.AccountID, site.ID, "checkout.example"))
 
 		for _, host := range []string{"shop.example", "www.shop.example", "pay.checkout.example", "notshop.example"} {
 			p.Collect(eventCall(site, "", "outbound_click", m{"host": host}, nil))
@@ -73,9 +71,7 @@ func TestOwnLinkIsNotOutbound(t *testing.T) {
 
 // TestLimits checks each limit of the contract's table (section 8), at the limit and one beyond.
 func TestLimits(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 		ctx, account := t.Context(), site.AccountID
 		bearer := "Bearer " + p.secret(site)
@@ -123,11 +119,11 @@ func TestLimits(t *testing.T) {
 
 		domains, names := p.site("domains.example", quota), p.site("names.example", quota)
 		addDomain := func(i int) error {
-			return sites.New(d).Sites.AddSiteDomain(ctx, domains.AccountID, domains.ID, fmt.Sprintf("extra%d.example", i))
+			return sites.New(p.DB).Sites.AddSiteDomain(ctx, domains.AccountID, domains.ID, fmt.Sprintf("extra%d.example", i))
 		}
 
 		register := func(i int) error {
-			return sites.New(d).Sites.RegisterEvent(ctx, names.AccountID, names.ID, fmt.Sprintf("name-%d", i))
+			return sites.New(p.DB).Sites.RegisterEvent(ctx, names.AccountID, names.ID, fmt.Sprintf("name-%d", i))
 		}
 
 		long := func(n int) string { return strings.Repeat("a", n) }
@@ -153,8 +149,8 @@ func TestLimits(t *testing.T) {
 			{"server body beyond", serverBody(8193), 400},
 			{"event properties of 4 KB are kept", kept(4096), 4096},
 			{"event properties beyond are dropped", kept(4097), 0},
-			{"event name of 48 characters", rule(sites.New(d).Sites.RegisterEvent(ctx, account, site.ID, long(48))), 204},
-			{"event name beyond", rule(sites.New(d).Sites.RegisterEvent(ctx, account, site.ID, long(49))), 400},
+			{"event name of 48 characters", rule(sites.New(p.DB).Sites.RegisterEvent(ctx, account, site.ID, long(48))), 204},
+			{"event name beyond", rule(sites.New(p.DB).Sites.RegisterEvent(ctx, account, site.ID, long(49))), 400},
 			{"50 registered names", several(50, register), 204},
 			{"one more", rule(register(50)), 400},
 			{"20 extra domains", several(20, addDomain), 204},
@@ -165,9 +161,7 @@ func TestLimits(t *testing.T) {
 			{"quota: beyond", monthly(time.Date(2026, 11, 30, 23, 59, 59, 999_999_000, time.UTC)), 429},
 			{"quota: the next month's first", monthly(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)), 204},
 		} {
-			if limit.got != limit.want {
-				t.Errorf("%s: %d, want %d", limit.name, limit.got, limit.want)
-			}
+			testkit.Equal(t, limit.got, limit.want, "%s", limit.name)
 		}
 
 		for plan, want := range map[model.Plan]int64{model.PlanFree: 10_000, model.PlanPro100K: 100_000, model.PlanPro500K: 500_000,

@@ -176,9 +176,7 @@ func TestServer(t *testing.T) {
 // TestServerTiesToTheBrowsersVisit checks that an event joins the visit of the browser with the
 // same address and user agent on that day (section 4).
 func TestServerTiesToTheBrowsersVisit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
 		p.View(site, "203.0.113.77", m{"u": m{"source": "newsletter", "medium": "email"}})
@@ -202,9 +200,7 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 // and counted as a hint for the owner: a server behind a badly configured proxy sends the proxy's
 // address for all visitors. Events that are not recorded are counted for their own reason only.
 func TestServerPrivateAddress(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
 		private := strings.Fields("10.0.0.5 172.16.0.1 192.168.1.9 127.0.0.1 169.254.1.1 0.0.0.0 ::1 :: fe80::1 fd00::1 ::ffff:10.0.0.5")
@@ -222,9 +218,7 @@ func TestServerPrivateAddress(t *testing.T) {
 			p.serverCall("POST", bearer, mustJSON(t, all))
 		}
 
-		if n := len(p.Events(site)); n != len(private)+len(public) {
-			t.Errorf("%d events, want %d", n, len(private)+len(public))
-		}
+		testkit.Equal(t, len(p.Events(site)), len(private)+len(public), "events")
 		p.Rejected(site, map[string]int64{"server private_ip": int64(len(private)), "server unknown_event": 1, "server bot": 1})
 	})
 }
@@ -232,9 +226,7 @@ func TestServerPrivateAddress(t *testing.T) {
 // TestServerUserIDInUpperCase checks that an id is the same one in upper case, in which some
 // languages write hexadecimal numbers, and in lower case, in which the script sends it.
 func TestServerUserIDInUpperCase(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 		bearer, id := "Bearer "+p.secret(site), strings.Repeat("ab", 32)
 
@@ -253,9 +245,7 @@ func TestServerUserIDInUpperCase(t *testing.T) {
 // TestServerSecretReplaced checks that a new key replaces the old one at once, and that a removed
 // one is refused.
 func TestServerSecretReplaced(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.shop("shop.example")
 		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
 		status := func(secret string) int {
@@ -264,17 +254,13 @@ func TestServerSecretReplaced(t *testing.T) {
 		}
 
 		old := p.secret(site)
-		if got := status(old); got != 200 {
-			t.Fatalf("the first key: %d", got)
-		}
+		testkit.Require(t, status(old), 200, "the first key")
 
 		fresh := p.secret(site)
 		p.Await("the old key's end", func() bool { return status(old) == 401 })
 
-		if got := status(fresh); got != 200 {
-			t.Errorf("the new key: %d", got)
-		}
-		testkit.NoError(t, sites.New(d).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
+		testkit.Equal(t, status(fresh), 200, "the new key")
+		testkit.NoError(t, sites.New(p.DB).Sites.RevokeServerSecret(t.Context(), site.AccountID, site.ID))
 
 		p.Await("the removed key's end", func() bool { return status(fresh) == 401 })
 	})
@@ -283,8 +269,7 @@ func TestServerSecretReplaced(t *testing.T) {
 // TestOldServerSecret checks that a replaced key is valid until exactly the chosen time, in a
 // process that has it in its cache, and that at most one old key is.
 func TestOldServerSecret(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
 		// Another process serves. On SQLite it reads the changes from their table.
@@ -316,33 +301,23 @@ func TestOldServerSecret(t *testing.T) {
 		p.Await("the first key", func() bool { return status(first) == 200 })
 		second := rotate(24 * time.Hour)
 		p.Await("the second key", func() bool { return status(second) == 200 })
-		if got := status(first); got != 200 {
-			t.Errorf("the old key: %d", got)
-		}
+		testkit.Equal(t, status(first), 200, "the old key")
 
 		// Both keys are in the cache when the old one expires.
 		p.Clock.Set(noon.Add(24*time.Hour - time.Microsecond))
-		if got := [2]int{status(first), status(second)}; got != [2]int{200, 200} {
-			t.Errorf("just before the end: %v, want both valid", got)
-		}
+		testkit.Equal(t, [2]int{status(first), status(second)}, [2]int{200, 200}, "just before the end")
 		p.Clock.Set(noon.Add(24 * time.Hour))
-		if got := [2]int{status(first), status(second)}; got != [2]int{401, 200} {
-			t.Errorf("at the end: %v, want the old key refused", got)
-		}
+		testkit.Equal(t, [2]int{status(first), status(second)}, [2]int{401, 200}, "at the end")
 
 		third := rotate(7 * 24 * time.Hour)
 		p.Await("the third key", func() bool { return status(third) == 200 && status(second) == 200 })
 		fourth := rotate(7 * 24 * time.Hour)
 		p.Await("the second key's end", func() bool { return status(second) == 401 })
-		if got := [2]int{status(third), status(fourth)}; got != [2]int{200, 200} {
-			t.Errorf("after another rotation: %v, want the last two keys valid", got)
-		}
+		testkit.Equal(t, [2]int{status(third), status(fourth)}, [2]int{200, 200}, "after another rotation")
 
 		testkit.NoError(t, sites.New(changing).Sites.RevokeOldServerSecret(t.Context(), site.AccountID, site.ID))
 		p.Await("the third key's end", func() bool { return status(third) == 401 })
-		if got := status(fourth); got != 200 {
-			t.Errorf("the current key: %d", got)
-		}
+		testkit.Equal(t, status(fourth), 200, "the current key")
 
 		fifth := rotate(time.Hour)
 		p.Await("the fifth key", func() bool { return status(fifth) == 200 })
@@ -353,11 +328,9 @@ func TestOldServerSecret(t *testing.T) {
 
 // TestServerQuota checks that server-side events count against the quota.
 func TestServerQuota(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", 2)
-		testkit.NoError(t, sites.New(d).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"))
+		testkit.NoError(t, sites.New(p.DB).Sites.RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"))
 
 		bearer := "Bearer " + p.secret(site)
 		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})

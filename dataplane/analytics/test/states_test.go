@@ -89,9 +89,7 @@ func TestStoppedSites(t *testing.T) {
 			p.Await("the refusal of hits: "+state, func() bool { return !hit() })
 			p.Await("the refusal of servers: "+state, func() bool { return !server() })
 
-			if used := p.Used(site); used != stored {
-				t.Errorf("%s: %d hits are counted, want %d", state, used, stored)
-			}
+			testkit.Equal(t, p.Used(site), stored, "%s: hits are counted", state)
 			if status, code := p.Collect(viewCall(other, "", nil)); status != http.StatusNoContent {
 				t.Errorf("%s: another account's hit: %d %s", state, status, code)
 			}
@@ -116,9 +114,7 @@ func TestStoppedSites(t *testing.T) {
 			}
 		}
 		maps.DeleteFunc(refused, func(name string, _ int64) bool { return strings.HasSuffix(name, "deleted") })
-		if !maps.Equal(counted, refused) {
-			t.Errorf("refused calls %v, want %v", counted, refused)
-		}
+		testkit.EqualMaps(t, counted, refused, "refused calls")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestHitsDuringTransfers: hits of two processes that arrive while their site moves between
@@ -55,9 +56,7 @@ func TestHitsDuringTransfers(t *testing.T) {
 // TestTransfersMeetDeletions: of transfers, deletions and suspensions at the same time each is made
 // whole or fails, and none waits for another forever.
 func TestTransfersMeetDeletions(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		p.site("operator.example", 1000)
 		first, second := p.site("first.example", 1000), p.site("second.example", 1000)
 		now := model.At(p.Clock.Now())
@@ -67,35 +66,33 @@ func TestTransfersMeetDeletions(t *testing.T) {
 			for _, site := range []*model.Site{first, second} {
 				wg.Go(func() {
 					for _, accounts := range [][2]model.AccountID{{first.AccountID, second.AccountID}, {second.AccountID, first.AccountID}} {
-						_, err := sites.New(d).Sites.TransferSite(t.Context(), site.ID, accounts[0], accounts[1], true)
+						_, err := sites.New(p.DB).Sites.TransferSite(t.Context(), site.ID, accounts[0], accounts[1], true)
 						if err != nil && model.KindOf(err) != model.NotFound {
 							t.Errorf("transfer: %v", err)
 						}
 					}
 				})
 				wg.Go(func() {
-					_, err := sites.New(d).Sites.RemoveSite(t.Context(), site.AccountID, site.ID, nil, now)
+					_, err := sites.New(p.DB).Sites.RemoveSite(t.Context(), site.AccountID, site.ID, nil, now)
 					if err == nil {
-						_, err = sites.New(d).Sites.RestoreSite(t.Context(), site.AccountID, site.ID, true, now)
+						_, err = sites.New(p.DB).Sites.RestoreSite(t.Context(), site.AccountID, site.ID, true, now)
 					}
 					if err != nil && model.KindOf(err) != model.NotFound {
 						t.Errorf("deletion: %v", err)
 					}
 				})
 				wg.Go(func() {
-					_, err := accounts.New(d).Suspend(t.Context(), site.AccountID, "abuse", now)
+					_, err := accounts.New(p.DB).Suspend(t.Context(), site.AccountID, "abuse", now)
 					if err == nil {
-						_, err = accounts.New(d).Resume(t.Context(), site.AccountID, now)
+						_, err = accounts.New(p.DB).Resume(t.Context(), site.AccountID, now)
 					}
-					if err != nil {
-						t.Errorf("suspension: %v", err)
-					}
+					testkit.Succeeds(t, err, "suspension")
 				})
 			}
 		}
 		wg.Wait()
 
-		rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM sites WHERE account_id IN (?, ?) AND deleted_at = 0",
+		rows, err := dbtest.Rows[struct{ N int }](p.DB, "SELECT count(*) AS n FROM sites WHERE account_id IN (?, ?) AND deleted_at = 0",
 			first.AccountID, second.AccountID)
 		if err != nil || rows[0].N != 2 {
 			t.Errorf("%v sites are left, %v", rows, err)

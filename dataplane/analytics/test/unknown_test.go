@@ -1,11 +1,9 @@
 package analytics_test
 
 import (
-	"maps"
 	"net/http"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -15,9 +13,7 @@ import (
 // TestUnknownEventsAreNamed: the owner sees the names of refused events that could be registered,
 // and no reserved or malformed one.
 func TestUnknownEventsAreNamed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 
 		for range 2 {
@@ -37,7 +33,7 @@ func TestUnknownEventsAreNamed(t *testing.T) {
 		p.Collect(foreign)
 		p.Stop()
 
-		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []model.SiteID{site.ID}, 0)
+		events, err := ingest.New(p.DB).UnknownEventsOfSites(t.Context(), []model.SiteID{site.ID}, 0)
 		testkit.NoError(t, err)
 
 		got := map[string]int64{}
@@ -45,18 +41,14 @@ func TestUnknownEventsAreNamed(t *testing.T) {
 			got[event.Name] = event.Count
 		}
 		want := map[string]int64{"newsletter": 2, "lead": 1, "signup_button": 1, "own_scroll": 1, "from_a_face": 1}
-		if !maps.Equal(got, want) {
-			t.Errorf("unknown events %v, want %v", got, want)
-		}
+		testkit.EqualMaps(t, got, want, "unknown events")
 	})
 }
 
 // TestEngagementWithoutView checks that the probe of `tallygate doctor --site` leaves no row and no
 // counter of the site.
 func TestEngagementWithoutView(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		site := p.site("example.com", quota)
 
 		for _, path := range []string{"/collect.php", "/api/send", "/" + site.SiteKey + "/api/event", "/" + site.SiteKey + "/count"} {
@@ -68,9 +60,7 @@ func TestEngagementWithoutView(t *testing.T) {
 
 		p.Rejected(site, map[string]int64{})
 		for _, table := range []string{"engagement", "pageviews", "visits"} {
-			if n, err := dbtest.Count(d, table); err != nil || n != 0 {
-				t.Errorf("%d rows of %s, %v", n, table, err)
-			}
+			dbtest.HasRows(t, p.DB, table, 0, "rows of %s", table)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/channel"
 	"github.com/tallygate/tallygate/dataplane/analytics/visit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestContinues(t *testing.T) {
@@ -63,9 +64,7 @@ func TestContinuesTheLastVisit(t *testing.T) {
 	other := model.Campaign{Source: "other", Name: "other"}
 	for n, want := range map[int16]bool{1: false, visit.MaxPerDay - 1: false, visit.MaxPerDay: true} {
 		current := model.Visit{N: n, LastPageviewAt: last, Campaign: model.Campaign{Source: "newsletter"}}
-		if got := visit.Continues(&current, last.Add(2*visit.Gap), &other); got != want {
-			t.Errorf("visit %d of the day continues %v, want %v", n, got, want)
-		}
+		testkit.Equal(t, visit.Continues(&current, last.Add(2*visit.Gap), &other), want, "visit %d of the day continues", n)
 	}
 }
 

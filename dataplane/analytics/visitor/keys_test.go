@@ -56,16 +56,12 @@ func TestKeysFollowTheDatabase(t *testing.T) {
 
 	for _, keys := range []*Keys{running, other} {
 		testkit.NoError(t, keys.Refresh(t.Context()))
-		if visitorOf(keys) != after {
-			t.Error("the processes have two keys")
-		}
+		testkit.Equal(t, visitorOf(keys), after, "the processes have two keys")
 	}
 
 	running.Forget(today + 2)
 
-	if len(running.keys)+len(running.salts) != 0 {
-		t.Error("a key or salt is still in memory two days later")
-	}
+	testkit.Equal(t, len(running.keys)+len(running.salts), 0, "a key or salt is still in memory two days later")
 }
 
 // fixedSecret returns a Secret that is the same on all days.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // crowd requests one challenge for each of n networks and returns the last answer.
@@ -48,9 +49,7 @@ func TestAttackOfManyNetworks(t *testing.T) {
 		if got.Attack.Level > 0 && (got.Attack.Usual != 500 || got.Attack.Networks != int64(test.networks) || got.Attack.Seen != model.At(at)) {
 			t.Errorf("%d networks: %+v", test.networks, got.Attack)
 		}
-		if got.Difficulty != test.want {
-			t.Errorf("%d networks: difficulty %d, want %d", test.networks, got.Difficulty, test.want)
-		}
+		testkit.Equal(t, got.Difficulty, test.want, "%d networks: difficulty", test.networks)
 	}
 
 	if got := crowd(c, of(2), at, 1); got.Difficulty != 1_000 {

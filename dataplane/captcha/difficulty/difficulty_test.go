@@ -37,17 +37,11 @@ func TestDifficultyOfANetwork(t *testing.T) {
 	}{
 		{1, 1_000}, {8, 1_000}, {11, 1_000}, {12, 1_414}, {15, 1_414}, {16, 2_000}, {22, 2_000}, {23, 2_828}, {32, 4_000}, {128, 16_000}, {256, 32_000},
 	} {
-		if got := ask(New(base), 1, "203.0.113.1", start, test.asked); got != test.want {
-			t.Errorf("challenge number %d: difficulty %d, want %d", test.asked, got, test.want)
-		}
+		testkit.Equal(t, ask(New(base), 1, "203.0.113.1", start, test.asked), test.want, "challenge number %d: difficulty", test.asked)
 	}
 
-	if got := ask(New(Default), 1, "203.0.113.1", start, rateBurst); got != Max {
-		t.Errorf("after %d challenges: difficulty %d, want the highest", rateBurst, got)
-	}
-	if got := ask(New(Max), 1, "203.0.113.1", start, 1); got != Max {
-		t.Errorf("the highest base: difficulty %d", got)
-	}
+	testkit.Equal(t, ask(New(Default), 1, "203.0.113.1", start, rateBurst), Max, "after %d challenges: difficulty", rateBurst)
+	testkit.Equal(t, ask(New(Max), 1, "203.0.113.1", start, 1), Max, "the highest base: difficulty")
 }
 
 // TestNetworks checks that IPv4 addresses count by /24, IPv6 addresses by /48, and requests without
@@ -67,9 +61,7 @@ func TestNetworks(t *testing.T) {
 		if got := ask(c, 1, test.second, start, 1); (got == 4_000) != test.same {
 			t.Errorf("%s, then %s: difficulty %d, same network %v", test.first, test.second, got, test.same)
 		}
-		if got := ask(c, 2, test.first, start, 1); got != 1_000 {
-			t.Errorf("%s for another sitekey: difficulty %d", test.first, got)
-		}
+		testkit.Equal(t, ask(c, 2, test.first, start, 1), 1_000, "%s for another sitekey: difficulty", test.first)
 	}
 
 	c := New(1_000)
@@ -98,9 +90,7 @@ func TestLoadPasses(t *testing.T) {
 		{20 * time.Minute, 1_000},  // 1 and the 3 before
 		{60 * time.Minute, 1_000},
 	} {
-		if got := ask(c, 1, "203.0.113.1", start.Add(test.after), 1); got != test.want {
-			t.Errorf("after %v: difficulty %d, want %d", test.after, got, test.want)
-		}
+		testkit.Equal(t, ask(c, 1, "203.0.113.1", start.Add(test.after), 1), test.want, "after %v: difficulty", test.after)
 	}
 }
 

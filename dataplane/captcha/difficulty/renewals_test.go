@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // visit is the next step of a form in an office: it requests a challenge, or solves the one that it
@@ -132,9 +134,7 @@ func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 		if r.solve(at) {
 			t.Error("the first one is a renewal")
 		}
-		if got := r.solve(at.Add(test.after)); got != test.want {
-			t.Errorf("%v later: renewal %v, want %v", test.after, got, test.want)
-		}
+		testkit.Equal(t, r.solve(at.Add(test.after)), test.want, "%v later: renewal", test.after)
 		if test.want && r.solve(at.Add(test.after)) {
 			t.Errorf("%v later: one solution allows two renewals", test.after)
 		}
@@ -152,9 +152,7 @@ func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 		}
 	}
 
-	if n != maxRenewals {
-		t.Errorf("%d renewals, want %d at most", n, maxRenewals)
-	}
+	testkit.Equal(t, n, maxRenewals, "renewals at most")
 }
 
 // TestNoRefundWithoutRequest checks that a network gets no refund for solutions of challenges that
@@ -165,12 +163,8 @@ func TestNoRefundWithoutRequest(t *testing.T) {
 		c.Solved(1, addr, start, start)
 	}
 
-	if n := c.clients.Len(); n != 0 {
-		t.Errorf("%d counters for a network without requests", n)
-	}
-	if got := ask(c, 1, "203.0.113.1", start, 32); got != 4_000 {
-		t.Errorf("32 challenges after 1,000 foreign answers: difficulty %d, want 4000", got)
-	}
+	testkit.Equal(t, c.clients.Len(), 0, "counters for a network without requests")
+	testkit.Equal(t, ask(c, 1, "203.0.113.1", start, 32), 4_000, "32 challenges after 1,000 foreign answers: difficulty")
 
 	for range 1_000 {
 		c.Solved(1, addr, start.Add(-window), start)
@@ -179,18 +173,14 @@ func TestNoRefundWithoutRequest(t *testing.T) {
 		c.Solved(1, netip.MustParseAddr("203.0.112.1"), start, start)
 	}
 
-	if got := ask(c, 1, "203.0.113.1", start, 1); got != 4_000 {
-		t.Errorf("after answers of other times, sitekeys and networks: difficulty %d, want 4000", got)
-	}
+	testkit.Equal(t, ask(c, 1, "203.0.113.1", start, 1), 4_000, "after answers of other times, sitekeys and networks: difficulty")
 
 	for range 1_000 {
 		c.Solved(1, addr, start, start)
 	}
 
 	// 33 solved challenges count 8.25, and 31 more are not solved.
-	if got := ask(c, 1, "203.0.113.1", start, 31); got != 4_000 {
-		t.Errorf("33 asked and 1,000 answered, then 31: difficulty %d, want 4000", got)
-	}
+	testkit.Equal(t, ask(c, 1, "203.0.113.1", start, 31), 4_000, "33 asked and 1,000 answered, then 31: difficulty")
 }
 
 // TestCounterNeverBelowItsSolved checks that a window counts at least the least units of its
@@ -238,7 +228,5 @@ func TestCounterNeverBelowItsSolved(t *testing.T) {
 func TestRenewalsDoNotAllocate(t *testing.T) {
 	c, addr := New(1_000), netip.MustParseAddr("203.0.113.1")
 	ask(c, 1, "203.0.113.1", start, 1)
-	if n := testing.AllocsPerRun(1_000, func() { c.Solved(1, addr, start, start) }); n != 0 {
-		t.Errorf("%v allocations for an answer, want none", n)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(1_000, func() { c.Solved(1, addr, start, start) }), 0, "allocations for an answer")
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // FuzzDecode checks that an accepted text is encoded as the same text, and is within the bounds.
@@ -19,9 +21,7 @@ func FuzzDecode(f *testing.F) {
 		if all == nil {
 			return
 		}
-		if got := text.EncodeToString(all); got != challenge {
-			t.Errorf("%q is written back as %q", challenge, got)
-		}
+		testkit.Equal(t, text.EncodeToString(all), challenge, "%q is written back as", challenge)
 		if k := int(all[atK]); k < 1 || k > K || len(all) != bodySize+k*targetSize+macSize {
 			t.Errorf("%q: k %d, %d bytes", challenge, k, len(all))
 		}

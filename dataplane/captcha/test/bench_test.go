@@ -5,12 +5,9 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +19,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/tools/world/planetest"
 )
-
-// connections is the number of clients of a benchmark, each with one request in flight.
-const connections = 128
 
 // BenchmarkEndpoints measures calls per second over real connections on this machine, clients
 // included, so that only the ratios between its cases mean something elsewhere:
@@ -41,10 +36,7 @@ func BenchmarkEndpoints(b *testing.B) {
 		b.Run(endpoint.name, func(b *testing.B) {
 			b.Run("empty", func(b *testing.B) {
 				plane := benchPlane{sitekey: model.NewSitekey(), secret: model.NewSecret(model.CaptchaSecretPrefix)}
-				drive(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body)
-					w.WriteHeader(http.StatusNoContent)
-				}), endpoint.requests(&plane, b))
+				drive(b, planetest.Empty, endpoint.requests(&plane, b))
 			})
 
 			b.Run("checked", func(b *testing.B) {
@@ -134,51 +126,11 @@ func newBenchPlane(b *testing.B, d *db.DB, store captcha.ClaimStore) *plane {
 	return newPlaneOn(b, d, store, c)
 }
 
-// drive sends each request once, over as many connections as there are clients.
+// drive sends each request once.
 func drive(b *testing.B, handler http.Handler, requests []string) {
-	server := httptest.NewServer(handler)
-	defer server.Close()
-
-	var sent atomic.Int64
-	var wg sync.WaitGroup
-	b.ResetTimer()
-
-	for range connections {
-		wg.Go(func() {
-			conn, err := net.Dial("tcp", server.Listener.Addr().String())
-			if err != nil {
-				b.Error(err)
-				return
-			}
-
-			defer conn.Close()
-
-			answer := make([]byte, 4096)
-
-			for {
-				n := int(sent.Add(1)) - 1
-				if n >= len(requests) {
-					return
-				}
-
-				if _, err := io.WriteString(conn, requests[n]); err != nil {
-					b.Error(err)
-					return
-				}
-
-				read, err := conn.Read(answer)
-				text := string(answer[:read])
-				if err != nil || !strings.HasPrefix(text, "HTTP/1.1 20") || strings.Contains(text, "false,\"error") {
-					b.Errorf("answer %q, %v", text, err)
-					return
-				}
-			}
-		})
-	}
-
-	wg.Wait()
-	b.StopTimer()
-	b.ReportMetric(float64(len(requests))/b.Elapsed().Seconds(), "req/s")
+	planetest.Drive(b, handler, len(requests), func(n int) string { return requests[n] }, func(answer string) bool {
+		return strings.HasPrefix(answer, "HTTP/1.1 20") && !strings.Contains(answer, "false,\"error")
+	})
 }
 
 // discardStore is a store that stores nothing: every claim is the first one, and no account has a

@@ -278,9 +278,7 @@ func TestAccountMoveUnderLoad(t *testing.T) {
 	if n := p.CaptchaUsage(sameCell).Used; n != others[0].accepted.Load() {
 		t.Errorf("another account: %d accepted, %d counted", others[0].accepted.Load(), n)
 	}
-	if n := usageIn(t, p.DB, 2, moved); n != 0 {
-		t.Errorf("%d verifications are left in the former cell", n)
-	}
+	testkit.Equal(t, usageIn(t, p.DB, 2, moved), 0, "verifications are left in the former cell")
 	t.Logf("accepted: %d own, %d given, %d received; %d requests answered with 503; longest: %v, of others %v", own.accepted.Load(),
 		given.accepted.Load(), received.accepted.Load(), own.late.Load()+given.late.Load()+received.late.Load(),
 		time.Duration(own.longest.Load()), time.Duration(others[0].longest.Load()))

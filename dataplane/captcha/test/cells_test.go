@@ -47,9 +47,7 @@ func TestClaimsOfAMovedAccount(t *testing.T) {
 		check(t, "before", plane.Siteverify(key, plane.Token(key, siteOrigin)), valid)
 	}
 	check(t, "before", p.Siteverify(key, used), valid)
-	if n := usageIn(t, d, 2, account); n != 3 {
-		t.Errorf("%d verifications in the account's cell, want 3", n)
-	}
+	testkit.Equal(t, usageIn(t, d, 2, account), 3, "verifications in the account's cell")
 
 	token, late, challenge := p.Token(key, siteOrigin), p.Token(key, siteOrigin), p.Solved(key, siteOrigin)
 	exec("UPDATE accounts SET cell_closed = true WHERE id = ?", account)
@@ -130,9 +128,7 @@ func TestClaimsOfADeletedAccount(t *testing.T) {
 	}
 	check(t, "a new token", p.Siteverify(key, token), valid)
 	check(t, "a used token", p.Siteverify(key, token), invalid)
-	if n := usageIn(t, d, 1, to); n != 1 {
-		t.Errorf("%d verifications of the new account, want 1", n)
-	}
+	testkit.Equal(t, usageIn(t, d, 1, to), 1, "verifications of the new account")
 
 	later := model.At(p.Clock.Now().Add(2 * model.ConsumedRetention))
 	if n, err := retention.New(d).DeleteConsumed(t.Context(), later); err != nil || n != 4 {

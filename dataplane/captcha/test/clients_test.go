@@ -132,9 +132,7 @@ func TestRecaptchaGo(t *testing.T) {
 	token := p.Token(key, siteOrigin)
 
 	options := recaptcha.VerifyOption{RemoteIP: "203.0.113.1", Hostname: "www.example.com", ResponseTime: time.Hour}
-	if err := client.VerifyWithOptions(token, options); err != nil {
-		t.Errorf("a fresh token: %v", err)
-	}
+	testkit.Succeeds(t, client.VerifyWithOptions(token, options), "a fresh token")
 
 	for _, test := range []struct{ name, token, code string }{
 		{"the same token", token, "timeout-or-duplicate"}, {"no token", "", "missing-input-response"}, {"no token of ours", "x", "invalid-input-response"},

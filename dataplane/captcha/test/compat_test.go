@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
@@ -127,9 +126,7 @@ func TestCompatRequests(t *testing.T) {
 
 // TestCompatCodes goes through the contract's list of error codes (captcha contract, section 7).
 func TestCompatCodes(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account := p.Account("a", model.CaptchaPlanFree)
 		key, other := p.Sitekey(account), p.Sitekey(account)
 		token := p.Token(key, siteOrigin)
@@ -232,9 +229,7 @@ func TestCompatCodes(t *testing.T) {
 // TestTestCredentials checks that the test credentials work on any domain, never count and use real
 // work, and that their tokens are valid once like others (captcha contract, section 5).
 func TestTestCredentials(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		real := p.Sitekey(p.Account("a", model.CaptchaPlanFree))
 
 		if !model.IsSitekey(model.TestSitekey) || !model.IsSecret(model.CaptchaSecretPrefix, model.TestSitekeySecret) {
@@ -258,8 +253,6 @@ func TestTestCredentials(t *testing.T) {
 		check(t, "test token for a real secret", p.Compat(real, p.Token(planetest.TestSitekey, "")), refused("invalid-input-response"))
 		check(t, "test token by the compatible endpoint", p.Compat(planetest.TestSitekey, p.Token(planetest.TestSitekey, siteOrigin)), success(noon))
 
-		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 0 {
-			t.Errorf("%d rows of usage, %v; want none", n, err)
-		}
+		dbtest.HasRows(t, p.DB, "captcha_usage", 0, "rows of usage")
 	})
 }

@@ -3,7 +3,6 @@ package captcha_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -41,12 +40,8 @@ func TestCallsAreCountedForTheSitekey(t *testing.T) {
 
 		token := p.Token(key, origin)
 		p.Send(call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": "wrong", "token": token}})
-		if got := p.Siteverify(other, token); got != invalid {
-			t.Errorf("another sitekey's token: %s", got)
-		}
-		if got := p.Siteverify(key, token); got != valid {
-			t.Errorf("a token: %s", got)
-		}
+		testkit.Equal(t, p.Siteverify(other, token), invalid, "another sitekey's token")
+		testkit.Equal(t, p.Siteverify(key, token), valid, "a token")
 		p.Compat(key, token)
 		p.Token(planetest.TestSitekey, origin)
 
@@ -78,9 +73,7 @@ func TestCallsAreCountedForTheSitekey(t *testing.T) {
 			{Endpoint: "siteverify", Code: "wrong_secret", Count: 1}, {Endpoint: "verify", Code: "invalid_work", Count: 1},
 			{Endpoint: "verify", Code: "missing_field", Count: 1},
 		}
-		if !slices.Equal(got.Refusals, want) {
-			t.Errorf("refusals %v, want %v", got.Refusals, want)
-		}
+		testkit.EqualSlices(t, got.Refusals, want, "refusals")
 		if foreign := activity[other.ID]; len(foreign) != 1 || fmt.Sprint(foreign[0].Refusals) != "[{siteverify foreign_token 1}]" {
 			t.Errorf("the other sitekey has %+v", foreign)
 		}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
@@ -19,9 +18,7 @@ import (
 // TestSiteverifyPaths redeems tokens under the paths of other captchas, which answer as /siteverify
 // does.
 func TestSiteverifyPaths(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account := p.Account("a", model.CaptchaPlanFree)
 		key, other := p.Sitekey(account, "example.com"), p.Sitekey(account)
 
@@ -59,12 +56,10 @@ func TestSiteverifyPaths(t *testing.T) {
 
 // TestSiteconfig checks a sitekey as hCaptcha's plug-ins do, which stores nothing.
 func TestSiteconfig(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		key, suspended := p.Sitekey(p.Account("a", model.CaptchaPlanFree), "example.com"), p.Account("b", model.CaptchaPlanFree)
 		stopped := p.Sitekey(suspended)
-		if _, err := accounts.New(d).Suspend(t.Context(), suspended, "abuse", model.At(p.Clock.Now())); err != nil {
+		if _, err := accounts.New(p.DB).Suspend(t.Context(), suspended, "abuse", model.At(p.Clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 
@@ -104,17 +99,13 @@ func TestSiteconfig(t *testing.T) {
 		}
 
 		p.Stop()
-		if n, err := dbtest.Count(d, "captcha_counts"); err != nil || n != 0 {
-			t.Errorf("%d counts are stored: %v", n, err)
-		}
+		dbtest.HasRows(t, p.DB, "captcha_counts", 0, "counts are stored")
 	})
 }
 
 // TestSiteverifyKey redeems tokens as mCaptcha's clients do, with the sitekey as key.
 func TestSiteverifyKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account := p.Account("a", model.CaptchaPlanFree)
 		key, other := p.Sitekey(account, "example.com"), p.Sitekey(account)
 		body := m{"token": p.Token(key, siteOrigin), "key": key.Sitekey.Sitekey, "secret": key.Secret}
@@ -173,9 +164,7 @@ func otherReadings(sitekey string) map[string]string {
 
 // TestFrame checks who may frame mCaptcha's page, and that the page says it in a policy.
 func TestFrame(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account := p.Account("a", model.CaptchaPlanFree)
 		bound, free := p.Sitekey(account, "example.com", "shop.test"), p.Sitekey(account)
 
@@ -257,9 +246,7 @@ func TestFrameCalls(t *testing.T) {
 		{"this origin at the contract's path", configPath, own, 403},
 	} {
 		response, answer := p.Send(call{Path: test.path, Body: body, Origin: test.origin, Client: planetest.NextClient()})
-		if response.StatusCode != test.status {
-			t.Errorf("%s: %d %s, want %d", test.name, response.StatusCode, answer, test.status)
-		}
+		testkit.Equal(t, response.StatusCode, test.status, "%s: %s", test.name, answer)
 	}
 
 	// A page of another domain that resolves its own name to this server.
@@ -268,9 +255,7 @@ func TestFrameCalls(t *testing.T) {
 		r.Header.Set("Origin", "http://other.test")
 		w := httptest.NewRecorder()
 		p.Handler.ServeHTTP(w, r)
-		if w.Code != http.StatusForbidden {
-			t.Errorf("%s with another host: %d %s", path, w.Code, w.Body)
-		}
+		testkit.Equal(t, w.Code, http.StatusForbidden, "%s with another host: %s", path, w.Body)
 	}
 
 	// A whole token, as the frame's widget gets it.

@@ -51,9 +51,7 @@ func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Res
 	if response.StatusCode != status || err != nil || len(answer.Error) < 10 || !strings.HasSuffix(answer.Error, ".") {
 		t.Errorf("%s: %d %s, want %d and a sentence", name, response.StatusCode, body, status)
 	}
-	if response.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("%s: content type %q", name, response.Header.Get("Content-Type"))
-	}
+	testkit.Equal(t, response.Header.Get("Content-Type"), "application/json", "%s: content type", name)
 
 	if status == http.StatusMethodNotAllowed && !strings.HasPrefix(response.Header.Get("Allow"), "POST") {
 		t.Errorf("%s: Allow %q", name, response.Header.Get("Allow"))
@@ -65,9 +63,7 @@ func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Res
 // TestErrors goes through the contract's table of errors (captcha contract, section 7) on the three
 // JSON endpoints, and the order of their checks. A refused call must not change anything.
 func TestErrors(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account := p.Account("a", model.CaptchaPlanFree)
 		key, unbound := p.Sitekey(account, "example.com"), p.Sitekey(account)
 		work := p.Solved(key, siteOrigin)
@@ -80,7 +76,7 @@ func TestErrors(t *testing.T) {
 		nonce := work["nonce"].(uint64)
 		pair := m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": p.Token(key, siteOrigin)}
 
-		rows, err := dbtest.Count(d, "captcha_spent")
+		rows, err := dbtest.Count(p.DB, "captcha_spent")
 		testkit.NoError(t, err)
 
 		unknown := model.NewSitekey()
@@ -172,12 +168,10 @@ func TestErrors(t *testing.T) {
 			p.refusal(t, test.name, test.call, test.status)
 		}
 
-		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != rows {
+		if n, err := dbtest.Count(p.DB, "captcha_spent"); err != nil || n != rows {
 			t.Errorf("%d rows are consumed, %v; want the %d from before", n, err, rows)
 		}
-		if u := p.CaptchaUsage(account).Used; u != 0 {
-			t.Errorf("%d counted, want 0", u)
-		}
+		testkit.Equal(t, p.CaptchaUsage(account).Used, 0, "counted")
 
 		// The challenges and tokens refused above are still valid.
 		if response, body := p.Send(call{Path: verifyPath, Body: work, Origin: siteOrigin}); response.StatusCode != 200 {
@@ -272,9 +266,7 @@ func TestDomainBinding(t *testing.T) {
 				for _, path := range []string{configPath, verifyPath} {
 					body := p.Solved(key, "https://example.com")
 					response, text := p.Send(call{Path: path, Body: body, Header: test.header, Client: planetest.NextClient()})
-					if response.StatusCode != want {
-						t.Errorf("%s: %d %s, want %d", path, response.StatusCode, text, want)
-					}
+					testkit.Equal(t, response.StatusCode, want, "%s: %s", path, text)
 					if got := response.Header["Access-Control-Allow-Origin"]; mustJSON(t, got) != mustJSON(t, allow) {
 						t.Errorf("%s, status %d: Access-Control-Allow-Origin %q, want %q", path, response.StatusCode, got, allow)
 					}
@@ -309,9 +301,7 @@ func TestLocalhostBinding(t *testing.T) {
 		work := p.Solved(local, "https://example.com")
 		for path, body := range map[string]any{configPath: m{"sitekey": local.Sitekey.Sitekey}, verifyPath: work} {
 			response, text := p.Send(call{Path: path, Body: body, Origin: origin, Client: planetest.NextClient()})
-			if response.StatusCode != status {
-				t.Errorf("%s from %s: %d %s, want %d", path, origin, response.StatusCode, text, status)
-			}
+			testkit.Equal(t, response.StatusCode, status, "%s from %s: %s", path, origin, text)
 		}
 	}
 
@@ -375,8 +365,7 @@ func TestChallenge(t *testing.T) {
 // TestNoTestSitekey checks that a disabled test sitekey is unknown and its secret wrong at all
 // endpoints, and that others still work.
 func TestNoTestSitekey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		on := newPlane(t, d)
 		off := newPlaneWith(t, d, on.Clock, captcha.StoreTimeout, func(o *captcha.Options) { o.NoTestSitekey = true })
 		owned := on.Sitekey(on.Account("owner", model.CaptchaPlanFree))
@@ -406,11 +395,7 @@ func TestNoTestSitekey(t *testing.T) {
 		if got, want := off.Compat(planetest.TestSitekey, token), refused("invalid-input-secret"); got != want {
 			t.Errorf("compat: %s, want %s", got, want)
 		}
-		if got := off.Siteverify(owned, off.Token(owned, siteOrigin)); got != valid {
-			t.Errorf("another sitekey: %s", got)
-		}
-		if got := on.Siteverify(planetest.TestSitekey, token); got != valid {
-			t.Errorf("the test sitekey where it is on: %s", got)
-		}
+		testkit.Equal(t, off.Siteverify(owned, off.Token(owned, siteOrigin)), valid, "another sitekey")
+		testkit.Equal(t, on.Siteverify(planetest.TestSitekey, token), valid, "the test sitekey where it is on")
 	})
 }

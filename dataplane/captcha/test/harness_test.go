@@ -43,6 +43,12 @@ func newPlane(tb testing.TB, d *db.DB) *plane {
 	return newPlaneWithin(tb, d, nil, testkit.NewClock(noon), hang)
 }
 
+// eachPlane runs test with a new plane on each database, in parallel with other tests.
+func eachPlane(t *testing.T, test func(t *testing.T, p *plane)) {
+	t.Helper()
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) { test(t, newPlane(t, d)) })
+}
+
 // newPlaneOn is newPlane with a given store and clock, and the usual timeout.
 func newPlaneOn(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *testkit.Clock) *plane {
 	tb.Helper()

@@ -40,8 +40,7 @@ func (p *plane) ask(key sitekey, client string, header http.Header, body m) (dif
 // TestPolicyActsOnEveryNode: a policy that is stored through one process is in force on another
 // within a second or so, and an own network is exempt.
 func TestPolicyActsOnEveryNode(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first, second := newPlane(t, d), newPlane(t, d)
 		key := first.Sitekey(first.Account("a", model.CaptchaPlanFree))
 		for _, p := range []*plane{first, second} {
@@ -150,8 +149,7 @@ func TestAutomationMeetsMoreWork(t *testing.T) {
 // TestAttackActsOnEveryNode: a process that sees an attack makes the work harder at once, others
 // follow, the owner gets one mail with the figures, and the work returns to the base afterwards.
 func TestAttackActsOnEveryNode(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		first := newPlane(t, d)
 		second := newPlaneOn(t, d, nil, first.Clock)
 		account := first.Account("a", model.CaptchaPlanFree)
@@ -163,17 +161,13 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 
 		// Two calm windows of ten minutes.
 		for range 3 {
-			if got := base(first); got != planetest.Difficulty {
-				t.Fatalf("calm: difficulty %d", got)
-			}
+			testkit.Require(t, base(first), planetest.Difficulty, "calm: difficulty")
 			first.Clock.Add(10 * time.Minute)
 		}
 		for range 399 {
 			base(first)
 		}
-		if got := base(first); got != 2*planetest.Difficulty {
-			t.Errorf("the challenge number 400: difficulty %d", got)
-		}
+		testkit.Equal(t, base(first), 2*planetest.Difficulty, "the challenge number 400: difficulty")
 
 		testkit.Await(t, "the other node follows", func() bool { return base(second) == 2*planetest.Difficulty })
 		stored, err := sites.New(d).Sitekeys.SitekeyByID(t.Context(), account, key.ID)
@@ -188,9 +182,7 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 			stored, err := sites.New(d).Sitekeys.SitekeyByID(t.Context(), account, key.ID)
 			return err == nil && stored.Attack.Seen == model.At(first.Clock.Now())
 		})
-		if n, err := dbtest.Count(d, "mails"); err != nil || n != 1 {
-			t.Errorf("%d mails, %v", n, err)
-		}
+		dbtest.HasRows(t, d, "mails", 1, "mails")
 
 		// The lowest level lasts ten minutes after the attack was last seen.
 		for _, test := range []struct {
@@ -199,9 +191,7 @@ func TestAttackActsOnEveryNode(t *testing.T) {
 		}{{9 * time.Minute, 2 * planetest.Difficulty}, {90 * time.Second, planetest.Difficulty}} {
 			first.Clock.Add(test.after)
 			for i, p := range []*plane{first, second} {
-				if got := base(p); got != test.want {
-					t.Errorf("%v later on node %d: difficulty %d, want %d", test.after, i+1, got, test.want)
-				}
+				testkit.Equal(t, base(p), test.want, "%v later on node %d: difficulty", test.after, i+1)
 			}
 		}
 	})

@@ -82,9 +82,7 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 		answer(office, c, 1, http.StatusBadRequest)
 	}
 
-	if got := ask(office).Difficulty; got != 4*planetest.Difficulty {
-		t.Errorf("32 challenges, all refused: difficulty %d, want %d", got, 4*planetest.Difficulty)
-	}
+	testkit.Equal(t, ask(office).Difficulty, 4*planetest.Difficulty, "32 challenges, all refused: difficulty")
 
 	for range 40 {
 		ask(other)
@@ -97,21 +95,15 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 		answer(other, challenges[0], 0, http.StatusBadRequest)
 	}
 
-	if got := ask(office).Difficulty; got != 4*planetest.Difficulty {
-		t.Errorf("one of 33 answered, 40 times: difficulty %d, want %d", got, 4*planetest.Difficulty)
-	}
-	if got := ask(other).Difficulty; got != 4*planetest.Difficulty {
-		t.Errorf("41 challenges of the other network: difficulty %d, want %d", got, 4*planetest.Difficulty)
-	}
+	testkit.Equal(t, ask(office).Difficulty, 4*planetest.Difficulty, "one of 33 answered, 40 times: difficulty")
+	testkit.Equal(t, ask(other).Difficulty, 4*planetest.Difficulty, "41 challenges of the other network: difficulty")
 
 	for _, c := range challenges[1:] {
 		answer(office, c, 0, http.StatusOK)
 	}
 
 	// 31 solved challenges count 7.75, and 3 more are not solved.
-	if got := ask(office).Difficulty; got != planetest.Difficulty {
-		t.Errorf("31 of 34 answered: difficulty %d, want %d", got, planetest.Difficulty)
-	}
+	testkit.Equal(t, ask(office).Difficulty, planetest.Difficulty, "31 of 34 answered: difficulty")
 
 	// 31 renewals count for one challenge.
 	p.Clock.Add(4 * time.Minute)

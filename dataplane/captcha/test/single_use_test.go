@@ -101,8 +101,7 @@ func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 // TestParallelRedemption checks that exactly one of a hundred requests consumes a token or
 // challenge.
 func TestParallelRedemption(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
 }
 
 // twoPlanes returns two services, each with its own writer and, except on SQLite, its own
@@ -126,8 +125,7 @@ func twoPlanes(t *testing.T, databaseURL string) []*plane {
 
 // TestParallelRedemptionByTwoProcesses is TestParallelRedemption on two services.
 func TestParallelRedemptionByTwoProcesses(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		parallelRedemption(t, 3, twoPlanes(t, databaseURL)...)
 	})
 }
@@ -135,8 +133,7 @@ func TestParallelRedemptionByTwoProcesses(t *testing.T) {
 // TestQuotaIsExact checks that two processes that serve one account concurrently grant exactly the
 // remaining quota.
 func TestQuotaIsExact(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		planes := twoPlanes(t, databaseURL)
 		p := planes[0]
 		account := p.Account("a", model.CaptchaPlanFree)
@@ -181,9 +178,7 @@ func TestQuotaIsExact(t *testing.T) {
 		clear(counts)
 		redeem()
 
-		if counts[invalid] != n {
-			t.Errorf("again: %v, want all refused", counts)
-		}
+		testkit.Equal(t, counts[invalid], n, "again: %v", counts)
 
 		// The rest of the reserve.
 		testkit.NoError(t, dbtest.Exec(p.DB, "UPDATE captcha_usage SET used = ?", 11_000-left))
@@ -199,9 +194,7 @@ func TestQuotaIsExact(t *testing.T) {
 		if counts[fromReserve] != left || counts[exceeded] != n-left {
 			t.Errorf("%v, want %d from the reserve and %d over it", counts, left, n-left)
 		}
-		if used := p.CaptchaUsage(account).Used; used != 11_000 {
-			t.Errorf("%d counted, want 11000", used)
-		}
+		testkit.Equal(t, p.CaptchaUsage(account).Used, 11_000, "counted")
 
 		clear(counts)
 		p.setPlan(account, model.CaptchaPlanPro100K)
@@ -245,8 +238,7 @@ func (s *dyingStore) set(dying bool) {
 // TestKillBetweenClaimAndAnswer checks that a client that repeats its call after a crash, which
 // lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		store := &dyingStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d))}
 		p := newPlaneOn(t, d, store, testkit.NewClock(noon))
 		account := p.Account("a", model.CaptchaPlanFree)
@@ -268,9 +260,7 @@ func TestKillBetweenClaimAndAnswer(t *testing.T) {
 
 		check(t, "compat, tried again", p.compatCall(t, form), refused("timeout-or-duplicate"))
 
-		if used := p.CaptchaUsage(account).Used; used != 2 {
-			t.Errorf("%d counted, want 2", used)
-		}
+		testkit.Equal(t, p.CaptchaUsage(account).Used, 2, "counted")
 	})
 }
 
@@ -370,8 +360,7 @@ func (s *stuckStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide f
 // answered with 503, and that their tokens are neither consumed nor counted once the database has
 // recovered.
 func TestRefusedIsNotConsumed(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		account := well.Account("a", model.CaptchaPlanFree)
 		key := well.Sitekey(account)
@@ -409,15 +398,11 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		// Its writer has ended, so that no commit can follow.
 		p.Stop()
 
-		if used := well.CaptchaUsage(account).Used; used != 0 {
-			t.Errorf("%d counted, want nothing", used)
-		}
+		testkit.Equal(t, well.CaptchaUsage(account).Used, 0, "counted")
 
 		check(t, "the second", well.Siteverify(key, tokens[1]), valid)
 
-		if used := well.CaptchaUsage(account).Used; used != 1 {
-			t.Errorf("%d counted, want 1", used)
-		}
+		testkit.Equal(t, well.CaptchaUsage(account).Used, 1, "counted")
 	})
 }
 
@@ -441,8 +426,7 @@ func (s *panickyStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide
 // TestPanicIsTemporary checks that a claim that makes its transaction panic is answered with 503
 // and not consumed, and that other claims are not affected.
 func TestPanicIsTemporary(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		good, bad := well.Sitekey(well.Account("a", model.CaptchaPlanFree)), well.Sitekey(well.Account("b", model.CaptchaPlanFree))
 		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), account: bad.AccountID}, well.Clock)
@@ -455,17 +439,14 @@ func TestPanicIsTemporary(t *testing.T) {
 
 		check(t, "afterwards", well.Siteverify(bad, token), valid)
 
-		if used := well.CaptchaUsage(bad.AccountID).Used; used != 1 {
-			t.Errorf("%d counted, want 1", used)
-		}
+		testkit.Equal(t, well.CaptchaUsage(bad.AccountID).Used, 1, "counted")
 	})
 }
 
 // TestRotatedSecretIsRefused checks that a replaced secret, a deleted sitekey and a new domain
 // binding take effect in every process soon.
 func TestRotatedSecretIsRefused(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
 		// SQLite notifies its own process only.
@@ -505,8 +486,7 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 // TestOldSitekeySecret checks that both endpoints accept a replaced secret until exactly the chosen
 // time, although it is in their cache, and not after it is revoked.
 func TestOldSitekeySecret(t *testing.T) {
-	t.Parallel()
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+	dbtest.ParallelURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
 		// Another process serves. On SQLite it reads the changes from their table.
@@ -590,9 +570,7 @@ func TestOldSitekeySecret(t *testing.T) {
 // TestAccountDeleted checks that a token is not valid if its account was deleted since the sitekey
 // was cached.
 func TestAccountDeleted(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account := p.Account("a", model.CaptchaPlanFree)
 		key := p.Sitekey(account)
 		token := p.Token(key, siteOrigin)
@@ -600,7 +578,7 @@ func TestAccountDeleted(t *testing.T) {
 		// The secret is cached now.
 		check(t, "before", p.Compat(key, "x"), refused("invalid-input-response"))
 
-		testkit.NoError(t, dbtest.Exec(d, "DELETE FROM accounts WHERE id = ?", account))
+		testkit.NoError(t, dbtest.Exec(p.DB, "DELETE FROM accounts WHERE id = ?", account))
 
 		p.refusal(t, "siteverify", call{Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.Secret, "token": token}}, 404)
 		check(t, "compat", p.Compat(key, token), refused("invalid-input-secret"))
@@ -682,9 +660,7 @@ func (w *discardWriter) WriteHeader(status int)      { w.status = status }
 // TestOneDeadlineForAllWaits checks that a call whose sitekey cannot be looked up is answered at
 // its deadline for all waits, not when the lookup times out.
 func TestOneDeadlineForAllWaits(t *testing.T) {
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+	dbtest.ParallelPostgres(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		key := well.Sitekey(well.Account("a", model.CaptchaPlanFree))
 		work, token := well.Solved(key, siteOrigin), well.Token(key, siteOrigin)
@@ -719,9 +695,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 // TestTokensShowNoRowNumbers checks that neither a token nor a challenge contains the id of the
 // sitekey or of the account, in any byte order.
 func TestTokensShowNoRowNumbers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		var key sitekey
 		for range 3 {
 			key = p.Sitekey(p.Account(rand.Text(), model.CaptchaPlanFree))

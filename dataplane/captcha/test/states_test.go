@@ -84,9 +84,7 @@ func (p *plane) setPlan(accountID model.AccountID, plan model.CaptchaPlan) {
 
 func check(t *testing.T, what, got, want string) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %s, want %s", what, got, want)
-	}
+	testkit.Equal(t, got, want, "%s", what)
 }
 
 // TestTokenStates goes through the contract's table of a token's states (captcha contract, section
@@ -139,9 +137,7 @@ func TestTokenStates(t *testing.T) {
 				check(t, "again", e.redeem(p, key, token), e.used)
 			}
 
-			if used := p.CaptchaUsage(account).Used; used != 1 {
-				t.Errorf("%d counted, want 1", used)
-			}
+			testkit.Equal(t, p.CaptchaUsage(account).Used, 1, "counted")
 		})
 
 		t.Run("invalid and reused tokens are refused during the reserve, too", func(t *testing.T) {
@@ -154,9 +150,7 @@ func TestTokenStates(t *testing.T) {
 			p.Clock.Add(5 * time.Minute)
 			check(t, "expired", e.redeem(p, key, old), e.expired)
 
-			if used := p.CaptchaUsage(account).Used; used != 10_000 {
-				t.Errorf("%d counted, want 10000", used)
-			}
+			testkit.Equal(t, p.CaptchaUsage(account).Used, 10_000, "counted")
 		})
 	})
 }
@@ -188,9 +182,7 @@ func TestQuotaStates(t *testing.T) {
 			p.setUsage(account, 10_999)
 			redeem("the 11,000th", inReserve)
 			redeem("the 11,001st", exhausted)
-			if used := p.CaptchaUsage(account).Used; used != 11_000 {
-				t.Errorf("%d counted, want 11000: what is refused does not count", used)
-			}
+			testkit.Equal(t, p.CaptchaUsage(account).Used, 11_000, "counted")
 		})
 
 		t.Run("reserve, 7 days old: exhausted", func(t *testing.T) {
@@ -202,9 +194,7 @@ func TestQuotaStates(t *testing.T) {
 			p.Clock.Set(noon.Add(7 * 24 * time.Hour))
 			redeem("after 7 days", exhausted)
 
-			if used := p.CaptchaUsage(account).Used; used != 10_002 {
-				t.Errorf("%d counted, want 10002", used)
-			}
+			testkit.Equal(t, p.CaptchaUsage(account).Used, 10_002, "counted")
 		})
 
 		t.Run("exhausted, 1st of the next month (UTC): within quota", func(t *testing.T) {
@@ -215,9 +205,7 @@ func TestQuotaStates(t *testing.T) {
 			p.Clock.Add(time.Millisecond)
 			check(t, "the same token in December", e.redeem(p, key, token), e.ok(p.Clock.Now().Add(-time.Millisecond)))
 
-			if used := p.CaptchaUsage(account).Used; used != 1 {
-				t.Errorf("%d counted in December, want 1", used)
-			}
+			testkit.Equal(t, p.CaptchaUsage(account).Used, 1, "counted in December")
 		})
 
 		t.Run("reserve, 1st of the next month (UTC): within quota", func(t *testing.T) {
@@ -265,9 +253,7 @@ func TestQuotaStates(t *testing.T) {
 
 // TestQuotaIsShared checks that all sitekeys of an account share its quota, and no other account's.
 func TestQuotaIsShared(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account, other := p.Account("a", model.CaptchaPlanFree), p.Account("b", model.CaptchaPlanFree)
 		p.setUsage(account, 10_998)
 		first, second := p.Sitekey(account), p.Sitekey(account)
@@ -278,23 +264,19 @@ func TestQuotaIsShared(t *testing.T) {
 		check(t, "another account", p.Siteverify(foreign, p.Token(foreign, "")), valid)
 		check(t, "the test sitekey", p.Siteverify(planetest.TestSitekey, p.Token(planetest.TestSitekey, "")), valid)
 
-		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 2 {
-			t.Errorf("%d rows of usage, %v; want those of two accounts", n, err)
-		}
+		dbtest.HasRows(t, p.DB, "captcha_usage", 2, "rows of usage")
 	})
 }
 
 // TestQuotaNotices checks that the owner is notified at 80 % and at 100 % of each quota, once each
 // per month, by rows that the worker turns into mails.
 func TestQuotaNotices(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		account := p.Account("a", model.CaptchaPlanFree)
 		key := p.Sitekey(account)
 		redeem := func(used int64) {
 			p.TB.Helper()
-			testkit.NoError(t, dbtest.Exec(d, "UPDATE captcha_usage SET used = ? WHERE account_id = ? AND month = ?", used, account,
+			testkit.NoError(t, dbtest.Exec(p.DB, "UPDATE captcha_usage SET used = ? WHERE account_id = ? AND month = ?", used, account,
 				model.At(p.Clock.Now()).Month()))
 			p.Siteverify(key, p.Token(key, ""))
 		}
@@ -312,7 +294,7 @@ func TestQuotaNotices(t *testing.T) {
 				Quota               int64
 			}
 
-			rows, err := dbtest.Rows[notice](d, "SELECT * FROM quota_notices ORDER BY month, created_at, threshold")
+			rows, err := dbtest.Rows[notice](p.DB, "SELECT * FROM quota_notices ORDER BY month, created_at, threshold")
 			testkit.NoError(t, err)
 
 			var got []string

@@ -17,8 +17,7 @@ import (
 // twice, whether a process has heard of the transfer or not. Verifications count against one
 // account each.
 func TestTransferredSitekey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(model.AccountID) {}) })
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(model.AccountID) {}) })
 }
 
 // TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells, of which the
@@ -120,9 +119,7 @@ func transferSitekey(t *testing.T, d *db.DB, place func(from model.AccountID)) {
 // notification. A token is still valid, and counts for the new account. After the sitekey is
 // deleted, too, it is unknown.
 func TestUnheardTransfer(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		p.Account("operator", model.CaptchaPlanFree)
 		from, to := p.Account("a", model.CaptchaPlanFree), p.Account("b", model.CaptchaPlanFree)
 		key := p.Sitekey(from)
@@ -131,23 +128,21 @@ func TestUnheardTransfer(t *testing.T) {
 
 		change := func(statement string, args ...any) {
 			t.Helper()
-			_, err := d.Write.ExecContext(t.Context(), statement, args...)
+			_, err := p.DB.Write.ExecContext(t.Context(), statement, args...)
 			testkit.NoError(t, err)
 		}
 		closeAccount := func(address string) {
 			t.Helper()
-			owner, err := accounts.New(d).UserByEmail(t.Context(), address)
+			owner, err := accounts.New(p.DB).UserByEmail(t.Context(), address)
 			testkit.NoError(t, err)
-			testkit.NoError(t, accounts.New(d).DeleteAccount(t.Context(), owner, model.At(p.Clock.Now())))
+			testkit.NoError(t, accounts.New(p.DB).DeleteAccount(t.Context(), owner, model.At(p.Clock.Now())))
 		}
 
 		change("UPDATE sitekeys SET account_id = ?, claim_space = ? WHERE id = ?", to, from, key.ID)
 		closeAccount("a@example.com")
 		check(t, "a used token", p.Siteverify(key, used), invalid)
 		check(t, "a new token", p.Siteverify(key, token), valid)
-		if n := p.CaptchaUsage(to).Used; n != 1 {
-			t.Errorf("%d verifications of the new account, want 1", n)
-		}
+		testkit.Equal(t, p.CaptchaUsage(to).Used, 1, "verifications of the new account")
 
 		change("DELETE FROM sitekeys WHERE id = ?", key.ID)
 		closeAccount("b@example.com")
@@ -159,16 +154,14 @@ func TestUnheardTransfer(t *testing.T) {
 
 // TestSuspendedSitekey: the captcha of a suspended account refuses loudly and consumes nothing.
 func TestSuspendedSitekey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p := newPlane(t, d)
+	eachPlane(t, func(t *testing.T, p *plane) {
 		p.Account("operator", model.CaptchaPlanFree)
 		account := p.Account("a", model.CaptchaPlanFree)
 		key := p.Sitekey(account)
 		token, challenge := p.Token(key, siteOrigin), p.Solved(key, siteOrigin)
 		config := call{Path: configPath, Body: m{"sitekey": key.Sitekey.Sitekey}, Origin: siteOrigin}
 
-		if _, err := accounts.New(d).Suspend(t.Context(), account, "abuse", model.At(p.Clock.Now())); err != nil {
+		if _, err := accounts.New(p.DB).Suspend(t.Context(), account, "abuse", model.At(p.Clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Await(t, "the suspension", func() bool { response, _ := p.Send(config); return response.StatusCode == http.StatusNotFound })
@@ -181,14 +174,12 @@ func TestSuspendedSitekey(t *testing.T) {
 			Path: siteverifyPath, Body: m{"sitekey": key.Sitekey.Sitekey, "secret": "x", "token": token},
 		}, http.StatusUnauthorized)
 
-		if _, err := accounts.New(d).Resume(t.Context(), account, model.At(p.Clock.Now())); err != nil {
+		if _, err := accounts.New(p.DB).Resume(t.Context(), account, model.At(p.Clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Await(t, "the end of the suspension", func() bool { return p.Siteverify(key, token) == valid })
 		check(t, "again", p.Siteverify(key, token), invalid)
 
-		if used := p.CaptchaUsage(account).Used; used != 1 {
-			t.Errorf("%d verifications are counted, want 1", used)
-		}
+		testkit.Equal(t, p.CaptchaUsage(account).Used, 1, "verifications are counted")
 	})
 }

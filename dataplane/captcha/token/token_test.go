@@ -53,9 +53,7 @@ func TestRoundTrip(t *testing.T) {
 func TestKnownToken(t *testing.T) {
 	r := signer(t, token.Key{ID: 1, Secret: secret})
 	const known = "AgEUyMIicjo1bwAAAaH9-kZ7AQID_wAAAAAAAAAAAAAAAHd3dy5leGFtcGxlLmNvbbWaL6SUKwUiNlQ3jpU2p5w"
-	if s := r.Sign(&sample); s != known {
-		t.Errorf("signed %s, want %s", s, known)
-	}
+	testkit.Equal(t, r.Sign(&sample), known, "signed")
 }
 
 func TestEveryChangedBitIsRefused(t *testing.T) {
@@ -103,9 +101,7 @@ func TestExpiry(t *testing.T) {
 		{-token.MaxSkew - time.Millisecond, true}, {-token.MaxSkew, false}, {0, false},
 		{token.Lifetime - time.Millisecond, false}, {token.Lifetime, true}, {100 * 365 * 24 * time.Hour, true},
 	} {
-		if got := sample.Expired(issued.Add(test.after)); got != test.want {
-			t.Errorf("%v after its issue expired is %v", test.after, got)
-		}
+		testkit.Equal(t, sample.Expired(issued.Add(test.after)), test.want, "%v after its issue expired", test.after)
 	}
 }
 

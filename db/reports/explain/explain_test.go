@@ -74,8 +74,7 @@ func text(c *model.Change) string {
 // without the script, equal days, a country of few visitors, and a drop within a day that is not
 // over.
 func TestExplanations(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+	dbtest.Parallel(t, func(t *testing.T, d *db.DB) {
 		site := world.New(t, d).Site("shop.example")
 		now := midnight(20).Add(12*time.Hour + 30*time.Minute)
 		dbtest.SetClock(d, func() time.Time { return now })

@@ -209,9 +209,7 @@ func TestPoints(t *testing.T) {
 			continue
 		}
 
-		if got := times[1].Format(time.RFC3339); got != test.second {
-			t.Errorf("%s: the second point begins at %s, want %s", name, got, test.second)
-		}
+		testkit.Equal(t, times[1].Format(time.RFC3339), test.second, "%s: the second point begins at", name)
 		if !times[0].Equal(p.From.Start(zone)) || !times[test.n].Equal(p.To.AddDays(1).Start(zone)) {
 			t.Errorf("%s: from %v to %v", name, times[0], times[test.n])
 		}
@@ -253,9 +251,7 @@ func TestComparedPoints(t *testing.T) {
 			continue
 		}
 		for i, want := range test.starts {
-			if got := times[i].Format("15:04 MST"); got != want {
-				t.Errorf("%s: point %d begins at %s, want %s", name, i, got, want)
-			}
+			testkit.Equal(t, times[i].Format("15:04 MST"), want, "%s: point %d begins at", name, i)
 		}
 		other := date(t, test.other)
 		if !slices.IsSortedFunc(times, time.Time.Compare) || !times[0].Equal(other.Start(zone)) ||
@@ -293,9 +289,7 @@ func TestTime(t *testing.T) {
 		testkit.NoError(t, err)
 		today := scan.DateOf(now.In(zone))
 		shift := period.To(period.Period{From: today, To: today}, date(t, test.other), false)
-		if got := shift.Time(now.In(zone)).Format(time.RFC3339Nano); got != test.want {
-			t.Errorf("%s of %s on %s: %s, want %s", test.now, test.zone, test.other, got, test.want)
-		}
+		testkit.Equal(t, shift.Time(now.In(zone)).Format(time.RFC3339Nano), test.want, "%s of %s on %s", test.now, test.zone, test.other)
 	}
 }
 
@@ -326,8 +320,6 @@ func TestDefaultInterval(t *testing.T) {
 	for to, want := range map[string]period.Interval{"2026-01-02": period.Hour, "2026-01-03": period.Day, "2026-04-02": period.Day,
 		"2026-04-03": period.Week,
 		"2026-12-31": period.Week, "2027-01-02": period.Month} {
-		if got := between(t, "2026-01-01", to).Default(); got != want {
-			t.Errorf("to %s: %s, want %s", to, got, want)
-		}
+		testkit.Equal(t, between(t, "2026-01-01", to).Default(), want, "to %s", to)
 	}
 }

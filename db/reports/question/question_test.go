@@ -2,7 +2,6 @@ package question
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -53,9 +52,7 @@ func TestComparedPeriodEndsAtTheSameTime(t *testing.T) {
 		if until := request.Periods[1].Until; !until.IsZero() {
 			got = until.In(q.Zone).Format("2006-01-02 15:04")
 		}
-		if got != test.until {
-			t.Errorf("%d to %d: compared until %q, want %q", test.from, test.to, got, test.until)
-		}
+		testkit.Equal(t, got, test.until, "%d to %d: compared until", test.from, test.to)
 	}
 }
 
@@ -77,9 +74,7 @@ func TestRequestOfDays(t *testing.T) {
 		q := ask(t, 9, test.to)
 		q.Series, q.Interval = true, test.interval
 		request, ok := q.RequestOfDays(&reports.Answer{Results: []*scan.Result{{Imported: test.imported}}})
-		if ok != test.want {
-			t.Errorf("%s: %t, want %t", name, ok, test.want)
-		}
+		testkit.Equal(t, ok, test.want, "%s", name)
 		if ok && len(request.Periods[0].Points) != 2 {
 			t.Errorf("%s: points %v, want the bounds of one day", name, request.Periods[0].Points)
 		}
@@ -140,9 +135,7 @@ func TestSmallAtom(t *testing.T) {
 				}
 			}
 		}
-		if got := smallAtom(rows, 3); !slices.Equal(got, test.want) {
-			t.Errorf("%v: %q, want %q", test.visitors, got, test.want)
-		}
+		testkit.EqualSlices(t, smallAtom(rows, 3), test.want, "%v", test.visitors)
 	}
 }
 

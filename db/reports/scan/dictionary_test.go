@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestDictionary compares the numbers of many texts, short ones and long ones, with those of a map.
@@ -36,9 +38,7 @@ func TestDictionary(t *testing.T) {
 	if number, ok := d.number("missing"); ok {
 		t.Errorf("a missing text has the number %d", number)
 	}
-	if len(d.texts) != len(want) {
-		t.Errorf("%d texts, want %d", len(d.texts), len(want))
-	}
+	testkit.Equal(t, len(d.texts), len(want), "texts")
 }
 
 // TestUserSet compares what is new with a map, for keys that differ in one part alone and at

@@ -125,9 +125,7 @@ func TestVisitorsOfJourneys(t *testing.T) {
 	want := &scan.JourneyNode{Visits: 4, Visitors: 2, Next: []scan.JourneyNode{
 		{Page: "/b", Visits: 3, Visitors: 2}, {Page: "/c", Visits: 1, Visitors: 1},
 	}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	testkit.DeepEqual(t, got, want, "got")
 }
 
 // wander makes days of visits over many pages, and many user ids over several weeks.
@@ -211,9 +209,7 @@ func TestJourneysOfOtherPages(t *testing.T) {
 	day := scan.DateOf(journeyDay.Start().Time())
 	s := scan.New(&scan.Query{Zone: time.UTC, From: day, To: day, Journeys: []scan.Journey{{From: scan.Step{Page: "/a"}, Steps: 3}}})
 	testkit.NoError(t, s.Add(g))
-	if got := tree(s.Result().Journeys[0]); got != " 2 (/b 1 (end 1))" {
-		t.Errorf("got %s", got)
-	}
+	testkit.Equal(t, tree(s.Result().Journeys[0]), " 2 (/b 1 (end 1))", "got")
 }
 
 func indexOf(t *testing.T, texts []string, text string) int {
@@ -287,9 +283,7 @@ func TestJourneyOfALongVisit(t *testing.T) {
 
 		s := scan.New(q)
 		testkit.NoError(t, s.Add(g))
-		if got := tree(s.Result().Journeys[0]); got != " 1 (/b 1 (end 1))" {
-			t.Errorf("%s: got %s", name, got)
-		}
+		testkit.Equal(t, tree(s.Result().Journeys[0]), " 1 (/b 1 (end 1))", "%s", name)
 
 		ctx := &leaving{t.Context(), 6}
 		if err := scan.NewWithin(ctx, q, nil).Add(g); !errors.Is(err, context.Canceled) || ctx.looks < -10 {
@@ -335,8 +329,6 @@ func TestCohorts(t *testing.T) {
 		}(), day(7, a)}, []scan.Cohort{{}, {Users: 1}}},
 	} {
 		q := &scan.Query{Zone: zone, From: from.AddDays(-30), To: from.AddDays(100), Cohorts: &scan.Cohorts{First: from, Weeks: 2}}
-		if got := count(t, q, test.days...).Cohorts; !reflect.DeepEqual(got, test.want) {
-			t.Errorf("%s: got %v, want %v", name, got, test.want)
-		}
+		testkit.DeepEqual(t, count(t, q, test.days...).Cohorts, test.want, "%s", name)
 	}
 }

@@ -61,9 +61,7 @@ func TestNumbersBeyondLimits(t *testing.T) {
 				day := vitals(numbersDay+model.Day(n), objects)
 				days = append(days, day)
 				segments = append(segments, buildNumbers(t, day))
-				if isCut := len(segments[n].Numbers) > 0; isCut != test.daysCut {
-					t.Fatalf("day %d has %d numbers", n, len(segments[n].Numbers))
-				}
+				testkit.Require(t, len(segments[n].Numbers) > 0, test.daysCut, "day %d has %d numbers", n, len(segments[n].Numbers))
 			}
 			merged, err := segment.Merge(segments)
 			testkit.NoError(t, err)

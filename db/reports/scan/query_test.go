@@ -29,9 +29,7 @@ func TestDateStart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			zone, err := time.LoadLocation(test.zone)
 			testkit.NoError(t, err)
-			if got := test.date.Start(zone).UTC().Format(time.RFC3339); got != test.want {
-				t.Errorf("%v in %s starts at %s, want %s", test.date, test.zone, got, test.want)
-			}
+			testkit.Equal(t, test.date.Start(zone).UTC().Format(time.RFC3339), test.want, "%v in %s starts at", test.date, test.zone)
 		})
 	}
 }

@@ -195,9 +195,7 @@ func TestRollupsAreUsed(t *testing.T) {
 		for _, columns := range scan.New(c.query).Rest(texts, rollup.Spans()) {
 			got += map[bool]string{true: "c", false: "-"}[columns]
 		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		testkit.Equal(t, got, c.want, "%s", name)
 	}
 }
 

@@ -89,9 +89,7 @@ func TestPropertiesWithinLimits(t *testing.T) {
 				slices.Sort(got[i])
 				slices.Sort(c.want[i])
 			}
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			testkit.DeepEqual(t, got, c.want, "got")
 		})
 	}
 }
@@ -162,12 +160,8 @@ func TestTextsWithinLimits(t *testing.T) {
 			c.limits(&limits)
 			s, err := segment.BuildWithin(textsOf(c.paths, c.sources), limits)
 			testkit.NoError(t, err)
-			if got := rowsOf(s, segment.Path); !slices.Equal(got, c.wantPaths) {
-				t.Errorf("paths %q, want %q", got, c.wantPaths)
-			}
-			if got := rowsOf(s, segment.UTMSource); !slices.Equal(got, c.wantSources) {
-				t.Errorf("sources %q, want %q", got, c.wantSources)
-			}
+			testkit.EqualSlices(t, rowsOf(s, segment.Path), c.wantPaths, "paths")
+			testkit.EqualSlices(t, rowsOf(s, segment.UTMSource), c.wantSources, "sources")
 		})
 	}
 }
@@ -195,9 +189,7 @@ func TestMergeWithinLimits(t *testing.T) {
 	merged, err := segment.MergeWithin(small, first, second)
 	testkit.NoError(t, err)
 	want := [][]string{{"a=1", other}, {"a=1", other}, {"a=1"}, {"d=1"}, {"d=1"}, {"d=1"}, {"a=2"}}
-	if got := propertiesOf(merged); !reflect.DeepEqual(got, want) {
-		t.Errorf("properties %q, want %q", got, want)
-	}
+	testkit.DeepEqual(t, propertiesOf(merged), want, "properties")
 	o := segment.Other
 	if got, want := rowsOf(merged, segment.EventPath), []string{"/0", "/1", o, "/0", "/1", o, o}; !slices.Equal(got, want) {
 		t.Errorf("paths %q, want %q", got, want)

@@ -51,9 +51,7 @@ func FuzzProperties(f *testing.F) {
 
 		s, err := segment.Build(eventsOf(object))
 		testkit.NoError(t, err)
-		if got := propertiesOf(s)[0]; !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", object, got, want)
-		}
+		testkit.EqualSlices(t, propertiesOf(s)[0], want, "%q", object)
 	})
 }
 

@@ -83,9 +83,7 @@ func TestBuild(t *testing.T) {
 		{"properties", s.PropsEnd, []uint32{3}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if !reflect.DeepEqual(test.got, test.want) {
-				t.Errorf("got %v, want %v", test.got, test.want)
-			}
+			testkit.DeepEqual(t, test.got, test.want, "got")
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // captchaStates lists the states with a page and an action that lead to the state and keep it.
@@ -127,9 +128,7 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 
 		return strings.ReplaceAll(strings.Join(lines, "; "), `"`, "")
 	}
-	if got := announced(); got != "checkbox I am human checked=false; status  live=polite" {
-		t.Errorf("idle: %s", got)
-	}
+	testkit.Equal(t, announced(), "checkbox I am human checked=false; status  live=polite", "idle")
 
 	// With the keyboard alone, focus the field, then the widget, which has failed, and press it.
 	page.Do(browsertest.Press(kb.Tab))
@@ -147,9 +146,7 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	page.Do(browsertest.Press(" "))
 	s.is(page, "done")
 
-	if got := announced(); got != "checkbox Verified focused=true checked=true; status  live=polite" {
-		t.Errorf("done: %s", got)
-	}
+	testkit.Equal(t, announced(), "checkbox Verified focused=true checked=true; status  live=polite", "done")
 
 	// Pressed again, the widget neither solves again nor submits the form.
 	page.Do(browsertest.Press(kb.Enter))
@@ -185,9 +182,7 @@ func TestChromiumCaptchaAnnouncesAnErrorOnce(t *testing.T) {
 	s.is(page, "done")
 	s.hasCalled("config", "config", "config", "config", "config", "config", "verify")
 
-	if got := page.Text(`announced.join('; ')`); got != unreachable+"; Verified" {
-		t.Errorf("announced %s", got)
-	}
+	testkit.Equal(t, page.Text(`announced.join('; ')`), unreachable+"; Verified", "announced")
 }
 
 func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
@@ -196,30 +191,20 @@ func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
 	s.showState(page, "verifying", "/hangs", `document.querySelector('[name=email]').focus()`)
 
 	animation := `getComputedStyle(document.querySelector('.svc-captcha-box')).animationName`
-	if got := page.Text(animation); got != "svc-captcha-turn" {
-		t.Errorf("animation %q", got)
-	}
+	testkit.Equal(t, page.Text(animation), "svc-captcha-turn", "animation")
 
 	colours := `((s) => s.backgroundColor + ' ' + s.color)(getComputedStyle(document.querySelector('.service-captcha button')))`
-	if got := page.Text(colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
-		t.Errorf("light: %s", got)
-	}
+	testkit.Equal(t, page.Text(colours), "rgb(255, 255, 255) rgb(0, 0, 0)", "light")
 
 	preferring(page, "prefers-reduced-motion", "reduce", "prefers-color-scheme", "dark")
 
-	if got := page.Text(animation); got != "none" {
-		t.Errorf("with reduced motion: animation %q", got)
-	}
-	if got := page.Text(colours); got != "rgb(18, 18, 18) rgb(255, 255, 255)" {
-		t.Errorf("dark: %s", got)
-	}
+	testkit.Equal(t, page.Text(animation), "none", "with reduced motion: animation")
+	testkit.Equal(t, page.Text(colours), "rgb(18, 18, 18) rgb(255, 255, 255)", "dark")
 
 	// A page with a fixed light scheme has a light widget.
 	page.Eval(`document.documentElement.style.colorScheme = 'light'`, nil)
 
-	if got := page.Text(colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
-		t.Errorf("on a light page: %s", got)
-	}
+	testkit.Equal(t, page.Text(colours), "rgb(255, 255, 255) rgb(0, 0, 0)", "on a light page")
 
 	// A page's rules for buttons do not apply to the widget.
 	page.Eval(`document.querySelector('#send').insertAdjacentHTML('beforebegin',

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // challenges records the answers of /pow/config.
@@ -90,9 +91,7 @@ func TestChromiumCaptchaMeetsAutomation(t *testing.T) {
 				return got.last()
 			}
 
-			if d := solve("done"); d != captchaDifficulty {
-				t.Errorf("ALLOW: difficulty %d", d)
-			}
+			testkit.Equal(t, solve("done"), captchaDifficulty, "ALLOW: difficulty")
 			s.treat(model.AutomationHarder)
 			if d := solve("done"); d != test.factor*captchaDifficulty {
 				t.Errorf("HARDER: difficulty %d, want %d times the base", d, test.factor)
@@ -100,9 +99,7 @@ func TestChromiumCaptchaMeetsAutomation(t *testing.T) {
 
 			s.treat(model.AutomationLimit)
 			for range 5 {
-				if d := solve("done"); d != captchaDifficulty {
-					t.Errorf("LIMIT, within the limit: difficulty %d", d)
-				}
+				testkit.Equal(t, solve("done"), captchaDifficulty, "LIMIT, within the limit: difficulty")
 			}
 			if test.factor == 1 {
 				solve("done")

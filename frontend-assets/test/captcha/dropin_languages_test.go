@@ -84,15 +84,11 @@ func TestChromiumDropinLanguages(t *testing.T) {
 
 			sent := <-s.submitted
 			tokens := sent["g-recaptcha-response"]
-			if len(tokens) != 1 {
-				t.Fatalf("%s sent %v", path, sent)
-			}
+			testkit.Require(t, len(tokens), 1, "%s sent %v", path, sent)
 			if first, again := verify(tokens[0]), verify(tokens[0]); first != "true" || again != "false" {
 				t.Errorf("%s: the token is %s, again %s", path, first, again)
 			}
 		}
-		if got := verify("no-token"); got != "false" {
-			t.Errorf("%s: another text is %s", p.name, got)
-		}
+		testkit.Equal(t, verify("no-token"), "false", "%s: another text", p.name)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestChromiumDropinForcedForm stands for hCaptcha's plug-in of WordPress with the option "Force
@@ -223,9 +225,7 @@ func TestChromiumDropinFormReset(t *testing.T) {
 		page.Eval(`document.forms.form.insertAdjacentHTML('beforeend', '<input type="hidden" name="contains">')`, nil)
 		page.Eval(`document.forms.form.addEventListener('reset', (event) => event.preventDefault(), {once: true})`, nil)
 		page.Eval(`document.forms.form.reset(), new Promise((done) => setTimeout(done))`, nil)
-		if token := page.Text(d.global + `.getResponse()`); token != first {
-			t.Errorf("%s: a cancelled reset changed the token to %q", d.name, token)
-		}
+		testkit.Equal(t, page.Text(d.global+`.getResponse()`), first, "%s: a cancelled reset changed the token to", d.name)
 		page.Eval(`document.forms.form.reset()`, nil)
 		page.WaitFor(fmt.Sprintf(`!['', %q].includes(document.querySelector('#captcha [name="%s"]').value)`, first, d.field))
 		page.Click("input[name=email]")

@@ -139,9 +139,7 @@ func TestChromiumDropinForm(t *testing.T) {
 		if page.Text(`getComputedStyle(document.querySelector('#captcha [name="`+d.field+`"]')).display`) != "none" {
 			t.Errorf("%s: the field is visible", d.name)
 		}
-		if got.Twin != token {
-			t.Errorf("%s: the field in the element has %q", d.name, got.Twin)
-		}
+		testkit.Equal(t, got.Twin, token, "%s: the field in the element", d.name)
 		if !strings.HasPrefix(got.Label, "Bestätigt") {
 			t.Errorf("%s: the label is %q, which is not German", d.name, got.Label)
 		}
@@ -153,9 +151,7 @@ func TestChromiumDropinForm(t *testing.T) {
 			want = append(want, "g-recaptcha-response")
 		}
 		for _, name := range want[1:] {
-			if !slices.Equal(form[name], []string{token}) {
-				t.Errorf("%s: the field %s has %v, want the token", d.name, name, form[name])
-			}
+			testkit.EqualSlices(t, form[name], []string{token}, "%s: the field %s", d.name, name)
 		}
 		if len(form) != len(want) {
 			t.Errorf("%s: the form sent %v, want the fields %v", d.name, form, want)
@@ -313,9 +309,7 @@ func TestChromiumDropinErrors(t *testing.T) {
 		page.WaitFor(`document.querySelector('#captcha > .service-captcha')`)
 		page.Eval(`void (page.onError = (reason) => { log.push('error ' + reason); `+d.global+`.reset() })`, nil)
 		page.Click("input[name=email]")
-		if got := waitLogged(page, 1); got != "error setup" {
-			t.Errorf("%s: unknown sitekey: %s", d.name, got)
-		}
+		testkit.Equal(t, waitLogged(page, 1), "error setup", "%s: unknown sitekey", d.name)
 		page.WaitFor(`document.querySelector('#captcha > .service-captcha.is-error')`)
 		if got := s.called()[before:]; len(got) > 2 || page.Text(`log.join()`) != "error setup" {
 			t.Errorf("%s: unknown sitekey: called %v, the page %v", d.name, got, logged(page))
@@ -332,9 +326,7 @@ func TestChromiumDropinWithoutTheWidget(t *testing.T) {
 
 	for _, d := range dropins {
 		page.Goto("http://www.shop.test" + d.path())
-		if got := waitLogged(page, 1); got != "error unreachable" {
-			t.Errorf("%s: %s", d.name, got)
-		}
+		testkit.Equal(t, waitLogged(page, 1), "error unreachable", "%s", d.name)
 		if got := page.Text(`'' + ` + d.global + `.getResponse()`); got != "" && got != "undefined" {
 			t.Errorf("%s: a token %q", d.name, got)
 		}
@@ -355,9 +347,7 @@ func TestChromiumDropinRender(t *testing.T) {
 
 	for _, d := range dropins {
 		page.Goto("http://www.shop.test" + d.path())
-		if got := waitLogged(page, 1); got != "loaded" {
-			t.Errorf("%s: onload: %s", d.name, got)
-		}
+		testkit.Equal(t, waitLogged(page, 1), "loaded", "%s: onload", d.name)
 		if got := page.Text(`String(document.querySelectorAll('.service-captcha').length)`); got != "0" {
 			t.Errorf("%s: render=explicit rendered %s widgets", d.name, got)
 		}
@@ -429,9 +419,7 @@ func TestChromiumDropinExecute(t *testing.T) {
 			tokens = append(tokens, waitLogged(page, i+1))
 		}
 		page.Eval(d.global+`.reset(id)`, nil)
-		if got := page.Text(`'' + (` + d.global + `.getResponse(id) || '')`); got != "" {
-			t.Errorf("%s: after a reset there is the token %q", d.name, got)
-		}
+		testkit.Equal(t, page.Text(`'' + (`+d.global+`.getResponse(id) || '')`), "", "%s: after a reset there is the token", d.name)
 		page.Eval(`void `+d.global+`.execute(id)`, nil)
 		tokens = append(tokens, waitLogged(page, 3))
 
@@ -466,9 +454,7 @@ func TestChromiumDropinPromises(t *testing.T) {
 		!s.redeem("/recaptcha/api/siteverify", tokens[1]) {
 		t.Errorf("version 3: tokens %v", tokens)
 	}
-	if got := page.Text(`String(document.querySelectorAll('.service-captcha, input').length)`); got != "0" {
-		t.Errorf("version 3: %s elements remain", got)
-	}
+	testkit.Equal(t, page.Text(`String(document.querySelectorAll('.service-captcha, input').length)`), "0", "version 3: elements remain")
 	if got := page.Text(`grecaptcha.execute('svck_NoSuchSitekeyNoSuchSitekey', {action: 'a'}).catch((e) => e.message)`); got != "setup" {
 		t.Errorf("version 3 with an unknown sitekey: %s", got)
 	}
@@ -533,9 +519,7 @@ func TestChromiumDropinTogether(t *testing.T) {
 
 	var responses []string
 	tab.Eval(`[grecaptcha.getResponse(), hcaptcha.getResponse(), turnstile.getResponse()]`, &responses)
-	if got := tab.Text(`String(document.querySelectorAll('.service-captcha').length)`); got != "4" {
-		t.Errorf("%s widgets", got)
-	}
+	testkit.Equal(t, tab.Text(`String(document.querySelectorAll('.service-captcha').length)`), "4", "widgets")
 
 	tab.Click("#send")
 	form := <-s.submitted

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,9 +47,7 @@ func TestChromiumCaptchaKeepsItsWork(t *testing.T) {
 		page.Click("input[name=email]")
 		s.is(page, "done")
 
-		if got := s.called()[before:]; !slices.Equal(got, test.calls) {
-			t.Errorf("%s: called %v, want %v", test.name, got, test.calls)
-		}
+		testkit.EqualSlices(t, s.called()[before:], test.calls, "%s: called", test.name)
 		if !s.verify(page.Text(widgetToken)) {
 			t.Errorf("%s: the token is not valid", test.name)
 		}
@@ -73,9 +70,7 @@ func TestChromiumCaptchaHasOneWorkerPool(t *testing.T) {
 	page.Goto("http://www.shop.test/")
 	page.WaitFor(`document.querySelectorAll('.service-captcha.is-done').length === 6`)
 
-	if got := page.Text(`[made > 0, most, alive].join()`); got != "true,4,0" {
-		t.Errorf("workers were made, most at a time, left: %s, want true, 4, 0", got)
-	}
+	testkit.Equal(t, page.Text(`[made > 0, most, alive].join()`), "true,4,0", "workers were made, most at a time, left")
 
 	var tokens []string
 	page.Eval(`[...document.querySelectorAll('input[type=hidden]')].map((each) => each.value)`, &tokens)
@@ -229,9 +224,7 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 		t.Helper()
 		select {
 		case form := <-s.submitted:
-			if got := form.Encode(); got != want {
-				t.Fatalf("the page reports %q, want %q", got, want)
-			}
+			testkit.Require(t, form.Encode(), want, "the page reports")
 		case <-time.After(browsertest.Timeout):
 			t.Fatalf("the page does not report %q", want)
 		}
@@ -266,9 +259,7 @@ func TestChromiumCaptchaNotifiesThePage(t *testing.T) {
 
 	seen := func(want ...string) {
 		t.Helper()
-		if got := page.Text(`seen.splice(0).join('; ')`); got != strings.Join(want, "; ") {
-			t.Errorf("the page saw %q, want %q", got, strings.Join(want, "; "))
-		}
+		testkit.Equal(t, page.Text(`seen.splice(0).join('; ')`), strings.Join(want, "; "), "the page saw")
 	}
 
 	page.Goto("http://www.shop.test/")
@@ -289,9 +280,7 @@ func TestChromiumCaptchaNotifiesThePage(t *testing.T) {
 	}
 
 	for _, target := range []string{"'#send'", "'not a selector!'", "null", "document.head"} {
-		if got := page.Text(`serviceCaptcha.getResponse(` + target + `)`); got != "" {
-			t.Errorf("getResponse(%s) = %q", target, got)
-		}
+		testkit.Equal(t, page.Text(`serviceCaptcha.getResponse(`+target+`)`), "", "getResponse(%s)", target)
 	}
 
 	// A renewal fires no events; a reset does.
@@ -305,9 +294,7 @@ func TestChromiumCaptchaNotifiesThePage(t *testing.T) {
 	seen("expired  is-verifying ", "verified  is-done token")
 
 	// getResponse returns no expired token, and fires the event.
-	if got := page.Text(`(later(360000), serviceCaptcha.getResponse())`); got != "" {
-		t.Errorf("an expired token %q", got)
-	}
+	testkit.Equal(t, page.Text(`(later(360000), serviceCaptcha.getResponse())`), "", "an expired token")
 
 	s.later(page, 0)
 	s.is(page, "done")

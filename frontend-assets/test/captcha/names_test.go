@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // manyForms is a page of forms whose fields have the names of a form's own properties, which they
@@ -208,9 +210,7 @@ func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 		if function == "Element.prototype.append" {
 			want = ""
 		}
-		if got := page.Text(`document.querySelector('#bad .service-captcha').textContent`); got != want {
-			t.Errorf("%s: the widget shows %q, want %q", function, got, want)
-		}
+		testkit.Equal(t, page.Text(`document.querySelector('#bad .service-captcha').textContent`), want, "%s: the widget shows", function)
 
 		page.Eval(`document.querySelector('#good input').focus()`, nil)
 		page.WaitFor(`document.querySelector('#good .is-done')`)

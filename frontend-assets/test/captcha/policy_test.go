@@ -3,11 +3,11 @@ package captcha_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // captchaLink is the link to the stylesheet that pages with a strict style-src add.
@@ -58,9 +58,7 @@ func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
 			page.Goto("http://www.shop.test" + test.path)
 			s.is(page, "idle")
 
-			if got := page.Text(styled); got != "true" {
-				t.Error("the widget has no style")
-			}
+			testkit.Equal(t, page.Text(styled), "true", "the widget has no style")
 
 			page.Click("input[name=email]")
 			s.is(page, "done")
@@ -210,9 +208,7 @@ func TestChromiumCaptchaOnABrowserThatCannot(t *testing.T) {
 	page.Click("input[name=email]")
 	s.shows(page, failed, "This browser cannot do the verification")
 
-	if got := s.called(); !slices.Equal(got, []string{"config"}) {
-		t.Errorf("called %v, want no retry", got)
-	}
+	testkit.EqualSlices(t, s.called(), []string{"config"}, "called")
 }
 
 func TestChromiumCaptchaEnginesNotReachable(t *testing.T) {
@@ -291,9 +287,7 @@ func TestChromiumCaptchaAllowsSlowWork(t *testing.T) {
 	page.Eval("wait()", nil)
 	s.shows(page, failed, "This browser cannot do the verification")
 
-	if got := page.Text("String(waits.size)"); got != "0" {
-		t.Errorf("%s timeouts are still set", got)
-	}
+	testkit.Equal(t, page.Text("String(waits.size)"), "0", "timeouts are still set")
 
 	s.hasCalled("config", "verify", "config")
 }

@@ -98,9 +98,7 @@ func TestChromiumCaptchaShowsWhatIsWrong(t *testing.T) {
 				page.Click(".service-captcha button")
 				s.is(page, "done")
 
-				if note := page.Text(widgetNote); note != "Verified" {
-					t.Errorf("after the failure the note is still %q", note)
-				}
+				testkit.Equal(t, page.Text(widgetNote), "Verified", "after the failure the note is still")
 			}
 		})
 	}
@@ -193,9 +191,7 @@ func TestChromiumCaptchaRetriesWithoutLeaks(t *testing.T) {
 	page.Click("input[name=email]")
 	s.is(page, "done")
 
-	if n := len(s.called()); n != 22 {
-		t.Errorf("%d calls, want 22", n)
-	}
+	testkit.Equal(t, len(s.called()), 22, "calls")
 
 	var most, left int
 	page.Eval("most", &most)
@@ -219,9 +215,7 @@ func TestChromiumCaptchaWithoutAnOrigin(t *testing.T) {
 	page := s.browser.Open("data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(form)))
 	s.is(page, "idle")
 
-	if got := page.Text("location.origin"); got != "null" {
-		t.Fatalf("the page's origin is %s", got)
-	}
+	testkit.Require(t, page.Text("location.origin"), "null", "the page's origin")
 
 	page.Click("input[name=email]")
 	s.shows(page, failed, "The captcha is set up incorrectly: data-api is missing")
@@ -239,9 +233,7 @@ func TestChromiumCaptchaHidesAShortWait(t *testing.T) {
 	page.Click("input[name=email]")
 	s.is(page, "done")
 
-	if got := page.Text(`String(window.failed)`); got != "null" {
-		t.Error("the widget has shown an error")
-	}
+	testkit.Equal(t, page.Text(`String(window.failed)`), "null", "the widget has shown an error")
 }
 
 // skipWait opens the form while the server asks to wait, checks the duration of the widget's pause,
@@ -274,9 +266,7 @@ func (s *captchaSite) skipWait(t *testing.T, path string, answer func(http.Respo
 	page.Eval(`dispatchEvent(new Event('online'))`, nil)
 	page.WaitFor(`pauses.length === 3`)
 
-	if got := len(s.called()) - before; got != 1 {
-		t.Errorf("%d calls while the server asked to wait, want 1", got)
-	}
+	testkit.Equal(t, len(s.called())-before, 1, "calls while the server asked to wait")
 
 	page.Eval(`(later(pauses[0]), wake())`, nil)
 	s.is(page, "done")
@@ -320,9 +310,7 @@ func TestChromiumCaptchaIsRateLimited(t *testing.T) {
 	page.Click("input[name=email]")
 	page.WaitFor(`waits.length > 0`)
 
-	if got := page.Text(`String(waits[0] >= 1)`); got != "true" {
-		t.Error("the page cannot read Retry-After")
-	}
+	testkit.Equal(t, page.Text(`String(waits[0] >= 1)`), "true", "the page cannot read Retry-After")
 
 	s.Clock.Add(time.Minute)
 	s.is(page, "done")
@@ -456,9 +444,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	page.Eval("tick()", nil)
 	s.is(page, "error")
 
-	if got := page.Text(widgetToken); got != "" {
-		t.Errorf("the field still has %q", got)
-	}
+	testkit.Equal(t, page.Text(widgetToken), "", "the field still")
 
 	s.answer("/config", func(http.ResponseWriter) bool { return false })
 	page.Click(".service-captcha button")

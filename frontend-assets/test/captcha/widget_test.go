@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestChromiumCaptchaProtectsAForm(t *testing.T) {
@@ -24,9 +25,7 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 
 	page.Eval(read, &button)
 
-	if fmt.Sprint(button) != "{BUTTON button checkbox I am human false I am human}" {
-		t.Errorf("idle: %v", button)
-	}
+	testkit.Equal(t, fmt.Sprint(button), "{BUTTON button checkbox I am human false I am human}", "idle: %v", button)
 	if got := page.Text(`String(document.querySelector('form').elements['service-captcha-response'])`); got != "undefined" {
 		t.Errorf("a field before the work is done: %s", got)
 	}
@@ -37,9 +36,7 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 	s.is(page, "done")
 	page.Eval(read, &button)
 
-	if fmt.Sprint(button) != "{BUTTON button checkbox Verified true Verified}" {
-		t.Errorf("done: %v", button)
-	}
+	testkit.Equal(t, fmt.Sprint(button), "{BUTTON button checkbox Verified true Verified}", "done: %v", button)
 
 	s.hasCalled("config", "verify")
 	token := page.Text(`document.querySelector('form > input[type=hidden][name=service-captcha-response]').value`)
@@ -76,9 +73,7 @@ func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 		page.Eval(`document.querySelector('#outside').focus()`, nil)
 		s.is(page, "idle")
 
-		if len(s.called()) != before {
-			t.Errorf("%s: called without interaction", name)
-		}
+		testkit.Equal(t, len(s.called()), before, "%s: called without interaction", name)
 
 		page.Eval(interaction, nil)
 		s.is(page, "done")
@@ -127,9 +122,7 @@ func TestChromiumCaptchaWithoutAForm(t *testing.T) {
 	if got := page.Text(`document.querySelector('.service-captcha > input[name=service-captcha-response]').value`); !s.verify(got) {
 		t.Errorf("token %q is not valid", got)
 	}
-	if got := page.Text(`document.querySelector('.service-captcha').textContent`); got != "VerifiedVerified" {
-		t.Errorf("the widget shows %q, want its label and its announcement", got)
-	}
+	testkit.Equal(t, page.Text(`document.querySelector('.service-captcha').textContent`), "VerifiedVerified", "the widget shows")
 
 	noMessages(t, page)
 }
@@ -301,9 +294,7 @@ func TestChromiumCaptchaReset(t *testing.T) {
 			}
 		}
 
-		if which != test.which {
-			t.Errorf("reset(%s) gave new tokens to %q, want %q", test.target, which, test.which)
-		}
+		testkit.Equal(t, which, test.which, "reset(%s) gave new tokens to", test.target)
 
 		old = now
 	}
@@ -318,9 +309,7 @@ func TestChromiumCaptchaReset(t *testing.T) {
 	page.Eval(fmt.Sprintf(`(document.querySelector('#empty').append(document.createRange().createContextualFragment(
 		'<div class="service-captcha" id="d" data-sitekey="%s"></div>')), serviceCaptcha.reset('#d'))`, s.key.sitekey), &count)
 
-	if count != 1 {
-		t.Errorf("reset of a new widget = %d, want 1", count)
-	}
+	testkit.Equal(t, count, 1, "reset of a new widget")
 
 	page.WaitFor(`document.querySelector('#d').matches('.is-done')`)
 	noMessages(t, page)
@@ -385,9 +374,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 		set(bad)
 		s.is(page, "error")
 
-		if got := page.Text(widgetToken); got != "" {
-			t.Errorf("with the sitekey %q the field still has %s", bad, got)
-		}
+		testkit.Equal(t, page.Text(widgetToken), "", "with the sitekey %q the field still", bad)
 	}
 
 	page.Eval(`document.activeElement.blur()`, nil)

@@ -22,9 +22,7 @@ func TestEmbeddedReportChromium(t *testing.T) {
 	s.signUp()
 	site, key := s.createSite("shop.localhost", "Shop")
 	for agent, path := range map[string]string{browsertest.UserAgent: "/", browsertest.UserAgent + " Other/1.0": "/kettle"} {
-		if status := s.hitFrom(agent, key, "http://shop.localhost", path, ""); status != 204 {
-			t.Fatalf("a hit: status %d", status)
-		}
+		testkit.Require(t, s.hitFrom(agent, key, "http://shop.localhost", path, ""), 204, "a hit: status")
 	}
 
 	// The owner takes the HTML from the console.
@@ -81,9 +79,7 @@ func TestEmbeddedReportChromium(t *testing.T) {
 	p.press("Close")
 
 	// It needs no cookie and stores nothing.
-	if stored := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); stored != `["",{},{}]` {
-		t.Errorf("stored: %s", stored)
-	}
+	testkit.Equal(t, p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`), `["",{},{}]`, "stored")
 	for _, m := range p.Console() {
 		t.Errorf("the frame's console: %s: %s", m.Level, m.Text)
 	}

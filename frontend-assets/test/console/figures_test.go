@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // row is a value of a dimension with its figures.
@@ -139,9 +140,7 @@ func TestFiguresChromium(t *testing.T) {
 	if w := fmt.Sprintf("from %d", want.Totals.Comparison.Visitors); got != w {
 		t.Errorf("comparison: %s, want %s", got, w)
 	}
-	if got := p.bars("Sources"); !slices.Equal(got, want.lines()) {
-		t.Errorf("channels: %q, want %q", got, want.lines())
-	}
+	testkit.EqualSlices(t, p.bars("Sources"), want.lines(), "channels")
 	if got, want := p.bars("Pages"), s.report(id, "PAGE", 10).lines(); !slices.Equal(got, want) {
 		t.Errorf("pages: %q, want %q", got, want)
 	}
@@ -174,9 +173,7 @@ func TestFiguresChromium(t *testing.T) {
 	// Live figures follow while the page is open.
 	p.press("Live")
 	p.WaitFor("document.querySelector('h1').textContent === 'Live'")
-	if status := s.hit(key, "http://"+demo.Domain, "/arrives", ""); status != 204 {
-		t.Errorf("a hit: status %d", status)
-	}
+	testkit.Equal(t, s.hit(key, "http://"+demo.Domain, "/arrives", ""), 204, "a hit: status")
 	p.see("Latest page views and events")
 	p.see("/arrives")
 	p.look("live")

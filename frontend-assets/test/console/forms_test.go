@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // signIn signs in on the page for it.
@@ -187,13 +188,9 @@ func TestSettingsErrorsChromium(t *testing.T) {
 	zone := func(name string) string {
 		return p.Text(labelled("Time zone") + `.querySelector('option[value="` + name + `"]')?.textContent ?? ''`)
 	}
-	if got := zone("Asia/Kolkata"); got != "Asia/Kolkata (UTC+05:30)" {
-		t.Errorf("the zone of Kolkata: %q", got)
-	}
+	testkit.Equal(t, zone("Asia/Kolkata"), "Asia/Kolkata (UTC+05:30)", "the zone of Kolkata")
 	for _, retired := range []string{"Asia/Calcutta", "Europe/Kiev"} {
-		if got := zone(retired); got != "" {
-			t.Errorf("the retired zone %q", got)
-		}
+		testkit.Equal(t, zone(retired), "", "the retired zone")
 	}
 
 	p.press("Exclusions")

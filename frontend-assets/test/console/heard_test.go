@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // heard waits until the live region of the report has said a text.
@@ -39,9 +40,7 @@ func TestReportIsHeardChromium(t *testing.T) {
 		}
 	}
 	columns := p.Text("[...document.querySelectorAll('section[aria-label=Sources] [role=columnheader]')].map(h => h.textContent).join()")
-	if columns != "Channels,Visitors,%" {
-		t.Errorf("columns: %s", columns)
-	}
+	testkit.Equal(t, columns, "Channels,Visitors,%", "columns")
 
 	row := func(value string) string {
 		return fmt.Sprintf("[...document.querySelectorAll('.ranks a')].find(a => a.textContent === %q)", value)

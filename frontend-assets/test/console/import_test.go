@@ -122,12 +122,8 @@ func TestImportChromium(t *testing.T) {
 		p.startImport(test.product, test.file)
 		p.see("will be imported.")
 		figures := `[...document.querySelectorAll('[aria-label=Figures] td')].map(e => e.textContent).join(' ')`
-		if got := p.Text(figures); got != test.want {
-			t.Errorf("the preview of %s has %s, want %s", test.name, got, test.want)
-		}
-		if got := s.totals(id); got != "0 0 0 0" {
-			t.Errorf("before the confirmation of %s: %s", test.name, got)
-		}
+		testkit.Equal(t, p.Text(figures), test.want, "the preview of %s", test.name)
+		testkit.Equal(t, s.totals(id), "0 0 0 0", "before the confirmation of %s", test.name)
 		if test.product == "UMAMI" {
 			p.see("Not imported: properties of events")
 			p.WaitFor(`(cells => cells.length === 4 && cells.every(e => getComputedStyle(e).textAlign === 'right' &&
@@ -145,9 +141,7 @@ func TestImportChromium(t *testing.T) {
 		p.press("Import these figures")
 		p.WaitFor(fmt.Sprintf(`document.querySelector('[aria-label=Imports] tbody')?.innerText.includes(%q)`, test.name))
 		p.see(ownerEmail)
-		if got := s.totals(id); got != test.want {
-			t.Errorf("the report after %s has %s, want %s", test.name, got, test.want)
-		}
+		testkit.Equal(t, s.totals(id), test.want, "the report after %s", test.name)
 		if test.product == "PLAUSIBLE" {
 			p.look("import-done")
 		}
@@ -156,9 +150,7 @@ func TestImportChromium(t *testing.T) {
 		p.fill("To confirm, type "+test.name, test.name)
 		p.press("Undo the import")
 		p.see("This site has no imports.")
-		if got := s.totals(id); got != "0 0 0 0" {
-			t.Errorf("after undoing %s: %s", test.name, got)
-		}
+		testkit.Equal(t, s.totals(id), "0 0 0 0", "after undoing %s", test.name)
 	}
 	p.clean(s)
 }
@@ -206,9 +198,7 @@ func TestImportFailureChromium(t *testing.T) {
 	p.see("will be imported.")
 	p.press("Discard")
 	p.see("New import")
-	if got := s.totals(id); got != "0 0 0 0" {
-		t.Errorf("after the discarded import: %s", got)
-	}
+	testkit.Equal(t, s.totals(id), "0 0 0 0", "after the discarded import")
 	for _, m := range p.Console() {
 		if strings.Contains(m.Text, "Uncaught") {
 			t.Errorf("the console shows %s", m.Text)

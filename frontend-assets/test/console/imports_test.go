@@ -44,9 +44,7 @@ func TestImportedFiguresChromium(t *testing.T) {
 	s := start(t, nil)
 	s.signUp()
 	id, key := s.createSite("example.com", "Shop")
-	if status := s.hit(key, "http://example.com", "/", ""); status != 204 {
-		t.Fatalf("a hit: status %d", status)
-	}
+	testkit.Require(t, s.hit(key, "http://example.com", "/", ""), 204, "a hit: status")
 	s.importPlausible(key)
 
 	const days = "?from=2026-02-01&to=2026-02-05"
@@ -95,9 +93,7 @@ func TestImportedDaysWithoutVisitorsChromium(t *testing.T) {
 	s := start(t, nil)
 	s.signUp()
 	id, key := s.createSite("example.com", "Shop")
-	if status := s.hit(key, "http://example.com", "/", ""); status != 204 {
-		t.Fatalf("a hit: status %d", status)
-	}
+	testkit.Require(t, s.hit(key, "http://example.com", "/", ""), 204, "a hit: status")
 
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
 	stored, err := dbtest.Rows[struct{ ID model.SiteID }](d, "SELECT id FROM sites")

@@ -23,9 +23,7 @@ func TestInstallIgnoredChromium(t *testing.T) {
 	const headless = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/140.0.0.0 Safari/537.36"
 	hit := func(agent string) {
 		t.Helper()
-		if status := s.hitFrom(agent, key, "http://shop.localhost", "/", ""); status != http.StatusNoContent {
-			t.Fatalf("a hit: status %d", status)
-		}
+		testkit.Require(t, s.hitFrom(agent, key, "http://shop.localhost", "/", ""), http.StatusNoContent, "a hit: status")
 	}
 
 	hit(headless)

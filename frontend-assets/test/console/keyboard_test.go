@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // keyboard operates a page with keys alone.
@@ -220,9 +221,7 @@ func TestKeyboardReportChromium(t *testing.T) {
 	s.signUp()
 	_, key := s.createSite("shop.localhost", "Kettle shop")
 	for _, path := range []string{"/", "/kettle"} {
-		if status := s.hit(key, "http://shop.localhost", path, ""); status != 204 {
-			t.Fatalf("%s: status %d", path, status)
-		}
+		testkit.Require(t, s.hit(key, "http://shop.localhost", path, ""), 204, "%s: status", path)
 	}
 
 	k := keyboard{s.open("/")}

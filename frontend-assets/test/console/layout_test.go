@@ -29,13 +29,9 @@ func TestHiddenNoticesChromium(t *testing.T) {
 	id, key := s.createSite("shop.localhost", "Kettle shop")
 	reject := func() {
 		t.Helper()
-		if status := s.hit(key, "https://www.other.example", "/", ""); status != 403 {
-			t.Fatalf("a hit of another domain: status %d", status)
-		}
+		testkit.Require(t, s.hit(key, "https://www.other.example", "/", ""), 403, "a hit of another domain: status")
 	}
-	if status := s.hit(key, "http://shop.localhost", "/", ""); status != 204 {
-		t.Fatalf("a hit: status %d", status)
-	}
+	testkit.Require(t, s.hit(key, "http://shop.localhost", "/", ""), 204, "a hit: status")
 	reject()
 	s.await(id, 1)
 
@@ -60,9 +56,7 @@ func TestHiddenNoticesChromium(t *testing.T) {
 	other.WaitFor(marks + " === 'Settings'")
 	other.press("Settings")
 	other.WaitFor(marks + " === 'Settings,Refused calls'")
-	if got := other.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); got != `["",{},{}]` {
-		t.Errorf("stored: %s", got)
-	}
+	testkit.Equal(t, other.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`), `["",{},{}]`, "stored")
 	other.press("Refused calls")
 	other.see("domain_not_allowed")
 	other.clean(s)
@@ -139,9 +133,7 @@ func TestSiteTabsChromium(t *testing.T) {
 	)
 	k := keyboard{s.openSignedIn("/sites/" + id)}
 	k.WaitFor(total(2) + " === '1'")
-	if got := k.Text(`[...` + tabs + `.children].map(e => e.textContent).join()`); got != "Report,Live,Settings" {
-		t.Errorf("the tabs are %s", got)
-	}
+	testkit.Equal(t, k.Text(`[...`+tabs+`.children].map(e => e.textContent).join()`), "Report,Live,Settings", "the tabs")
 	k.WaitFor(current + " === 'Report page'")
 	k.use("Live")
 	k.WaitFor(current + " === 'Live page' && " + heading + " === 'Live' && document.activeElement.tagName === 'H1'")
@@ -150,9 +142,7 @@ func TestSiteTabsChromium(t *testing.T) {
 
 	// Each page has its place in the list, which does not move.
 	const want = "General,Measurement,Exclusions,Installation,Advanced,Events,Refused calls,Usage,Notes, segments, funnels,Sharing,Export,Import,Webhooks,Alerts and mails"
-	if got := k.Text(entries); got != want {
-		t.Errorf("the pages are %s, want %s", got, want)
-	}
+	testkit.Equal(t, k.Text(entries), want, "the pages")
 	const top = "String(document.querySelector('.pages').getBoundingClientRect().top)"
 	place := k.Text(top)
 	for _, page := range [][2]string{
@@ -166,9 +156,7 @@ func TestSiteTabsChromium(t *testing.T) {
 		k.WaitFor(fmt.Sprintf("document.querySelector('.pages [aria-current=page]')?.textContent === %q", text))
 		k.WaitFor("!document.querySelector('.loading')")
 		k.WaitFor(current + " === 'Settings true'")
-		if got := k.Text(top); got != place {
-			t.Errorf("%s: the list is at %s, want %s", path, got, place)
-		}
+		testkit.Equal(t, k.Text(top), place, "%s: the list is at", path)
 	}
 
 	// Narrow windows have a button in place of the list.
@@ -226,9 +214,7 @@ func TestPhoneChromium(t *testing.T) {
 	p.WaitFor(rows + ".length > 10")
 	p.WaitFor(rows + ".every(tr => tr.offsetHeight - tr.cells[0].offsetHeight < 44)")
 	got := p.Text(rows + "[0] && [...document.querySelectorAll('dialog tbody tr')[0].cells].filter(e => e.checkVisibility()).map(e => e.dataset.label ?? 'value').join()")
-	if got != "value,Visitors,Page views,Exit rate" {
-		t.Errorf("the row shows %s", got)
-	}
+	testkit.Equal(t, got, "value,Visitors,Page views,Exit rate", "the row shows")
 	p.look("figures-table-narrow")
 	p.clean(s)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestNumbersChromium opens the panel of properties with one that has numbers: it shows the figures
@@ -69,9 +71,7 @@ func TestNumbersChromium(t *testing.T) {
 		fmt.Sprintf("Numbers %s", grouped(float64(totals.Numbers), 0)), "Sum " + shown(totals.Sum), "Average " + shown(totals.Average),
 		"Median " + shown(totals.P50), "75th percentile " + shown(totals.P75), "95th percentile " + shown(totals.P95),
 	}
-	if got := figures(); !slices.Equal(got, want) {
-		t.Errorf("the panel shows %q, want %q", got, want)
-	}
+	testkit.EqualSlices(t, figures(), want, "the panel shows")
 
 	// Each page has its percentiles; the values themselves are shown on demand.
 	var pages, wantPages []string

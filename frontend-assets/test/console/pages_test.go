@@ -27,9 +27,7 @@ func TestEveryPageChromium(t *testing.T) {
 	site, key := s.createSite("shop.localhost", "Kettle shop")
 	blank, _ := s.createSite("blog.localhost", "")
 	imported, _ := s.createSite("example.com", "Example")
-	if status := s.hit(key, "http://shop.localhost", "/kettle", ""); status != 204 {
-		t.Fatalf("a hit: status %d", status)
-	}
+	testkit.Require(t, s.hit(key, "http://shop.localhost", "/kettle", ""), 204, "a hit: status")
 	if status := s.hit(key, "http://copy.localhost", "/", ""); status == 204 {
 		t.Fatalf("a hit of another domain: status %d", status)
 	}

@@ -122,9 +122,7 @@ func TestPanelsChromium(t *testing.T) {
 		row := fmt.Sprintf(`[...document.querySelectorAll('section[aria-label="Events"] .ranks > *')]
 			.find(row => row.firstChild.textContent.endsWith(%q))?.lastChild`, edge.Node.Value)
 		share := strconv.FormatFloat(edge.Node.Metrics.Share, 'f', 1, 64) + "%"
-		if got := p.Text(row + "?.textContent"); got != share {
-			t.Errorf("the share of %s is %s, want %s", edge.Node.Value, got, share)
-		}
+		testkit.Equal(t, p.Text(row+"?.textContent"), share, "the share of %s", edge.Node.Value)
 		p.WaitFor(row + ".checkVisibility({opacityProperty: true, visibilityProperty: true})")
 	}
 	p.see("Added to cart add_to_cart")
@@ -139,9 +137,7 @@ func TestPanelsChromium(t *testing.T) {
 	p.more("Sources")
 	p.press("Source groups")
 	p.WaitFor("document.querySelector('section[aria-label=Sources] .ranks a')?.textContent === 'search' && !document.querySelector('[aria-busy=true]')")
-	if after := p.Text(places); after != before {
-		t.Errorf("a tab moves the panels of the other column from %s to %s", before, after)
-	}
+	testkit.Equal(t, p.Text(places), before, "a tab moves the panels of the other column from %s to", before)
 	p.WaitFor("[...document.querySelectorAll('.panel .tabs')].every(nav => nav.offsetHeight < 40)")
 	p.press("Sources")
 	p.WaitFor(`[...document.querySelectorAll('section[aria-label=Sources] .ranks a')].filter(a => a.textContent === 'Google').length === 1`)

@@ -266,9 +266,7 @@ func TestAccountChromium(t *testing.T) {
 		s.Do(`{ viewer { language } }`, nil, &data)
 		return data.Viewer.Language
 	}
-	if language := mails(); language != "EN" {
-		t.Errorf("the language of mails is %s", language)
-	}
+	testkit.Equal(t, mails(), "EN", "the language of mails")
 	p.fill("Language", "de")
 	p.WaitFor("document.documentElement.lang === 'de' && document.querySelector('footer select')")
 	if language := mails(); language != "DE" {
@@ -284,15 +282,11 @@ func TestAccountChromium(t *testing.T) {
 	// The tools answer at the address for assistants.
 	p.see("Connect an assistant")
 	address := p.Text(`document.querySelector('pre[aria-label="Address of the tools"]').textContent`)
-	if address != s.Origin+"/mcp" {
-		t.Errorf("the address for assistants is %q", address)
-	}
+	testkit.Equal(t, address, s.Origin+"/mcp", "the address for assistants")
 	answer, err := http.Post(address, "application/json", strings.NewReader("{}"))
 	testkit.NoError(t, err)
 	answer.Body.Close()
-	if answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("%s without a token answers %s", address, answer.Status)
-	}
+	testkit.Equal(t, answer.StatusCode, http.StatusUnauthorized, "%s without a token answers %s", address, answer.Status)
 
 	p.press("Create a token")
 	p.fill("Name", "nightly export")

@@ -61,9 +61,7 @@ func siteWithHit(t *testing.T) (s *service, id string) {
 	s = start(t, nil)
 	s.signUp()
 	id, key := s.createSite("shop.localhost", "Kettle shop")
-	if status := s.hit(key, "http://shop.localhost", "/kettle", ""); status != 204 {
-		t.Fatalf("a hit: status %d", status)
-	}
+	testkit.Require(t, s.hit(key, "http://shop.localhost", "/kettle", ""), 204, "a hit: status")
 	return s, id
 }
 
@@ -152,9 +150,7 @@ func TestKeptPeriodChromium(t *testing.T) {
 	other := s.openSignedIn("/sites/" + id)
 	other.WaitFor(periodMenu + "?.value === 'today' && " + compareMenu + ".value === 'year'")
 	for _, p := range []*tab{p, other} {
-		if got := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); got != `["",{},{}]` {
-			t.Errorf("stored: %s", got)
-		}
+		testkit.Equal(t, p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`), `["",{},{}]`, "stored")
 		p.clean(s)
 	}
 }
@@ -247,9 +243,7 @@ func TestSlowNetworkChromium(t *testing.T) {
 	p.WaitFor("document.querySelector('section[aria-label=Events]')?.textContent.includes('Funnels')")
 	p.WaitFor("performance.getEntriesByType('resource').some(r => r.name.endsWith('/drilldown.js') && r.responseEnd)")
 	p.staysInPlace()
-	if state := p.Text("window.hadSkeleton + ' ' + window.hadFailure"); state != "true false" {
-		t.Errorf("had a skeleton and a failure: %s, want true false", state)
-	}
+	testkit.Equal(t, p.Text("window.hadSkeleton + ' ' + window.hadFailure"), "true false", "had a skeleton and a failure")
 	t.Log(p.Text("performance.getEntriesByType('resource').map(r => r.name.split('/').pop() + ' ' + Math.round(r.responseEnd) + ' ms').join(', ')"))
 	p.clean(s)
 }

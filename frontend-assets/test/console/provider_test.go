@@ -150,9 +150,7 @@ func TestProviderChromium(t *testing.T) {
 	p.Goto(s.Origin + "/")
 	p.see("Kettle shop")
 	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
-	if n, err := dbtest.Count(d, "identities"); err != nil || n != 1 {
-		t.Errorf("%d identities, %v", n, err)
-	}
+	dbtest.HasRows(t, d, "identities", 1, "identities")
 
 	// The sign-out leads to the sign-in page: Dex has no page for it.
 	p.click("document.querySelector('summary')")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestFunnelFormChromium types steps of a funnel. Their kind follows the text, and steps that no
@@ -17,9 +18,7 @@ func TestFunnelFormChromium(t *testing.T) {
 	id, key := s.createSite("shop.localhost", "Kettle shop")
 	s.RegisterEvent(id, "add_to_basket")
 	for _, event := range []string{"", "add_to_basket"} {
-		if status := s.hit(key, "http://shop.localhost", "/kettle", event); status != 204 {
-			t.Fatalf("a hit: status %d", status)
-		}
+		testkit.Require(t, s.hit(key, "http://shop.localhost", "/kettle", event), 204, "a hit: status")
 	}
 
 	p := s.openSignedIn("/sites/" + id + "/saved")
@@ -56,9 +55,7 @@ func TestOpenSegmentChromium(t *testing.T) {
 	s := start(t, nil)
 	s.signUp()
 	id, key := s.createSite("shop.localhost", "Kettle shop")
-	if status := s.hit(key, "http://shop.localhost", "/kettle", ""); status != 204 {
-		t.Fatalf("a hit: status %d", status)
-	}
+	testkit.Require(t, s.hit(key, "http://shop.localhost", "/kettle", ""), 204, "a hit: status")
 	s.Do(`mutation ($id: ID!) { createSegment(input: {siteId: $id, name: "Readers", filters: [
 		{dimension: PAGE, operator: IS, values: ["/kettle"]}, {dimension: CHANNEL, operator: IS_NOT, values: ["paid search"]}]})
 		{ userErrors { code } } }`, map[string]any{"id": id}, nil)

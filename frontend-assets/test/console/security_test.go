@@ -70,9 +70,7 @@ func TestSecurityChromium(t *testing.T) {
 	k.WaitFor(button("Download the codes"))
 	k.look("security-recovery")
 	codes := strings.Fields(k.Text(`document.querySelector('.notice code').textContent`))
-	if len(codes) != 10 {
-		t.Fatalf("the recovery codes are %q", codes)
-	}
+	testkit.Require(t, len(codes), 10, "the recovery codes are %q", codes)
 	k.use("I have copied it")
 	k.WaitFor(`!document.body.innerText.includes('` + codes[0] + `')`)
 
@@ -133,9 +131,7 @@ func TestSecurityChromium(t *testing.T) {
 
 	required := k.Text(asPage(`{ account(id: "`+second+`") { requireSecondFactor } }`) +
 		`.then(a => String(a.data.account.requireSecondFactor))`)
-	if required != "true" {
-		t.Errorf("the chosen account requires a second factor: %s", required)
-	}
+	testkit.Equal(t, required, "true", "the chosen account requires a second factor")
 }
 
 // asPage returns a JavaScript expression for the response to an operation with the page's session.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // createLink creates a shared link, with a password unless that is empty, and returns its token.
@@ -51,9 +52,7 @@ func TestSharedLinksChromium(t *testing.T) {
 	s.signUp()
 	id, key := s.createSite("shop.localhost", "Shop")
 	for agent, path := range map[string]string{browsertest.UserAgent: "/", browsertest.UserAgent + " Other/1.0": "/kettle"} {
-		if status := s.hitFrom(agent, key, "http://shop.localhost", path, ""); status != 204 {
-			t.Fatalf("a hit: status %d", status)
-		}
+		testkit.Require(t, s.hitFrom(agent, key, "http://shop.localhost", path, ""), 204, "a hit: status")
 	}
 
 	token, locked := s.createLink(id, "Open", ""), s.createLink(id, "Locked", "the link's password")

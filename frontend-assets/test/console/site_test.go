@@ -61,15 +61,11 @@ func TestFirstSiteChromium(t *testing.T) {
 	id := strings.Split(p.Text("location.pathname"), "/")[2]
 	key := p.Text(`document.querySelector('code').textContent.match(/data-site="([0-9a-f]{32})"/)[1]`)
 
-	if status := s.hit(key, "https://www.other.example", "/", ""); status != http.StatusForbidden {
-		t.Errorf("a hit from another domain: status %d", status)
-	}
+	testkit.Equal(t, s.hit(key, "https://www.other.example", "/", ""), http.StatusForbidden, "a hit from another domain: status")
 
 	p.see("domain_not_allowed")
 	p.see("add it as an extra domain")
-	if status := s.hit(key, "http://shop.localhost", "/kettle", ""); status != http.StatusNoContent {
-		t.Errorf("a hit: status %d", status)
-	}
+	testkit.Equal(t, s.hit(key, "http://shop.localhost", "/kettle", ""), http.StatusNoContent, "a hit: status")
 
 	p.see("It works.")
 	p.look("install-done")
@@ -118,9 +114,7 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.press("Revoke it now")
 	p.WaitFor(`!document.body.innerText.includes('The replaced secret')`)
 
-	if status := s.hit(key, "https://www.other.example", "/", ""); status != http.StatusNoContent {
-		t.Errorf("a hit from the added domain: status %d", status)
-	}
+	testkit.Equal(t, s.hit(key, "https://www.other.example", "/", ""), http.StatusNoContent, "a hit from the added domain: status")
 
 	// Events.
 	p.press("Events")
@@ -230,9 +224,7 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.press("Pause the site")
 	p.see("This site is paused")
 	p.look("settings-paused")
-	if status := s.hit(key, "https://www.other.example", "/", ""); status != http.StatusNotFound {
-		t.Errorf("a hit of the paused site: status %d", status)
-	}
+	testkit.Equal(t, s.hit(key, "https://www.other.example", "/", ""), http.StatusNotFound, "a hit of the paused site: status")
 	p.press("Resume the site")
 	p.WaitFor(button("Pause the site"))
 

@@ -194,12 +194,8 @@ func TestFirstViewChromium(t *testing.T) {
 
 	// Text cannot become code, and nothing is stored but the session, which scripts cannot read.
 	got := p.Text(`(() => { try { document.body.innerHTML = '<p>'; return 'written' } catch (e) { return e.name } })()`)
-	if got != "TypeError" {
-		t.Errorf("innerHTML: %s", got)
-	}
-	if got := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); got != `["",{},{}]` {
-		t.Errorf("stored: %s", got)
-	}
+	testkit.Equal(t, got, "TypeError", "innerHTML")
+	testkit.Equal(t, p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`), `["",{},{}]`, "stored")
 
 	// The page reports what it needs where JavaScript is turned off.
 	plain := s.open("/sign-in")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestSumOfSitesChromium checks that the list of sites adds up their figures, also beyond the first
@@ -21,17 +22,13 @@ func TestSumOfSitesChromium(t *testing.T) {
 		if i == 0 {
 			p := s.openSignedIn("/")
 			p.WaitFor("document.querySelectorAll('.cards li').length === 1 && !document.querySelector('[aria-busy=true]')")
-			if p.Text("document.body.textContent.includes('Sum of') ? 'sum' : ''") != "" {
-				t.Error("one site has a sum")
-			}
+			testkit.Equal(t, p.Text("document.body.textContent.includes('Sum of') ? 'sum' : ''"), "", "one site has a sum")
 			continue // an equal report within 10 seconds would have no hits
 		}
 
 		// Three visitors of each other site; two of them visit all.
 		for _, agent := range []string{"Visitor/1", "Visitor/2", fmt.Sprintf("Other/%d", i+10)} {
-			if status := s.hitFrom(browsertest.UserAgent+" "+agent, key, "http://"+domain, "/", ""); status != 204 {
-				t.Fatalf("a hit: status %d", status)
-			}
+			testkit.Require(t, s.hitFrom(browsertest.UserAgent+" "+agent, key, "http://"+domain, "/", ""), 204, "a hit: status")
 		}
 	}
 

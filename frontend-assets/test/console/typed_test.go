@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestTypedValuesChromium types what the page shows: letters in place of escapes, and words in
@@ -25,16 +26,12 @@ func TestTypedValuesChromium(t *testing.T) {
 	id, key := s.createSite("example.com", "Shop")
 	for i, path := range []string{"/caf%C3%A9", "/caf%c3%a9", "/%C3%9Cber/uns", "/cafe"} {
 		agent := fmt.Sprintf("%s Other/%d.0", browsertest.UserAgent, i+20)
-		if status := s.hitFrom(agent, key, "http://example.com", path, ""); status != 204 {
-			t.Fatalf("%s: status %d", path, status)
-		}
+		testkit.Require(t, s.hitFrom(agent, key, "http://example.com", path, ""), 204, "%s: status", path)
 	}
 
 	for path, event := range map[string]string{"/stra%c3%9fe": "", "/cafe": "outbound_click"} {
 		agent := browsertest.UserAgent + " Other/23.0"
-		if status := s.hitFrom(agent, key, "http://example.com", path, event); status != 204 {
-			t.Fatalf("%s %s: status %d", path, event, status)
-		}
+		testkit.Require(t, s.hitFrom(agent, key, "http://example.com", path, event), 204, "%s %s: status", path, event)
 	}
 
 	report := s.Origin + "/sites/" + id

@@ -251,9 +251,7 @@ func compareLines(t *testing.T, file string, got, want [][]string) {
 		return
 	}
 	for i, line := range want {
-		if !slices.Equal(got[i+1], line) {
-			t.Errorf("%s, line %d (%q) is %q, want %q", file, i+1, got[0], got[i+1], line)
-		}
+		testkit.EqualSlices(t, got[i+1], line, "%s, line %d (%q)", file, i+1, got[0])
 	}
 }
 
@@ -355,9 +353,7 @@ func (files zipped) checkExtras(t *testing.T) {
 		!strings.Contains(got, "[compared_from ") || !strings.Contains(got, "[time_zone UTC]") {
 		t.Errorf("about the report: %s", got)
 	}
-	if n := len(files["pages.csv"]); n != 131 {
-		t.Errorf("%d lines of pages, which are two requests", n)
-	}
+	testkit.Equal(t, len(files["pages.csv"]), 131, "lines of pages, which are two requests")
 }
 
 // doAs runs a query with a viewer token.

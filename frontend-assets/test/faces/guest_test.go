@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // face is a face on a page.
@@ -78,12 +79,8 @@ func TestGoodGuestChromium(t *testing.T) {
 			page.Eval(face.event, nil)
 			s.hasRows(viewOfPage, "event /page signup")
 
-			if got := page.Text(same); got != "[true,true,true,true,true]" {
-				t.Errorf("functions of the browser that are the same: %s", got)
-			}
-			if got := page.Text(globals); got != face.globals {
-				t.Errorf("variables %q, want %q", got, face.globals)
-			}
+			testkit.Equal(t, page.Text(same), "[true,true,true,true,true]", "functions of the browser that are the same")
+			testkit.Equal(t, page.Text(globals), face.globals, "variables")
 			if console := page.Console(); len(console) > 0 {
 				t.Errorf("console %v", console)
 			}

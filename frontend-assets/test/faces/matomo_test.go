@@ -2,9 +2,10 @@ package faces_test
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // matomo returns Matomo's snippet with commands before the two that name address and site.
@@ -173,7 +174,5 @@ func TestMatomoUserChromium(t *testing.T) {
 		pushes(`["trackEvent", "signup", "go"], ["resetUserId"], ["trackEvent", "legacy", "go"]`))
 
 	want := map[string]any{"": passwordHash, "signup": passwordHash, "legacy": nil}
-	if !maps.Equal(got, want) {
-		t.Errorf("user ids %v, want %v", got, want)
-	}
+	testkit.EqualMaps(t, got, want, "user ids")
 }

@@ -2,9 +2,10 @@ package faces_test
 
 import (
 	"fmt"
-	"maps"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // umami returns Umami's tag with further attributes.
@@ -181,7 +182,5 @@ func TestUmamiIdentifyChromium(t *testing.T) {
 	)
 
 	want := map[string]any{"": nil, "signup": passwordHash, "legacy": passwordHash}
-	if !maps.Equal(got, want) {
-		t.Errorf("user ids %v, want %v", got, want)
-	}
+	testkit.EqualMaps(t, got, want, "user ids")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestChromiumLinks(t *testing.T) {
@@ -93,9 +94,7 @@ func TestChromiumLinks(t *testing.T) {
 		before := len(page.Requests())
 		page.Eval("(()=>{ "+test.script+" })()", nil)
 
-		if got := len(page.Requests()) - before; got != len(test.want) {
-			t.Errorf("%s: %d messages, want %d", test.script, got, len(test.want))
-		}
+		testkit.Equal(t, len(page.Requests())-before, len(test.want), "%s: messages", test.script)
 
 		for range min(len(test.want), len(page.Requests())-before) {
 			h := w.next()

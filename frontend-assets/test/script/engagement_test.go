@@ -1,6 +1,10 @@
 package script_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
+)
 
 // engagement returns the two values of an engagement message.
 func engagement(h hit) (ms, sc float64) {
@@ -68,9 +72,7 @@ func TestChromiumPageThatIsNeverSeen(t *testing.T) {
 	hidden.WaitFor("document.hidden")
 	hidden.Goto("http://shop.example.test/behind")
 
-	if state := <-w.reports; state != "hidden" {
-		t.Fatalf("the page is %s", state)
-	}
+	testkit.Require(t, <-w.reports, "hidden", "the page")
 
 	// Loading is a page view (analytics contract, section 4).
 	w.nextOf("pageview")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestChromiumPageview(t *testing.T) {
@@ -384,9 +385,7 @@ func TestChromiumPrerenderedPage(t *testing.T) {
 		t.Helper()
 		select {
 		case got := <-w.reports:
-			if got != want {
-				t.Fatalf("the page reports %q, want %q", got, want)
-			}
+			testkit.Require(t, got, want, "the page reports")
 		case <-time.After(browsertest.Timeout):
 			t.Fatalf("the page does not report %q", want)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const userID = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -33,16 +34,12 @@ func TestChromiumQueueIsReplayedInOrder(t *testing.T) {
 	var order string
 	page.Eval("order.join()", &order)
 
-	if order != "pageview,first,second,third" {
-		t.Errorf("sent in the order %s", order)
-	}
+	testkit.Equal(t, order, "pageview,first,second,third", "sent in the order")
 
 	w.nothingBeyond(page, 4)
 
 	for _, h := range sent {
-		if h.body["i"] != sent[0].body["i"] {
-			t.Errorf("%s has another page view id", h)
-		}
+		testkit.Equal(t, h.body["i"], sent[0].body["i"], "%s has another page view id", h)
 	}
 }
 
@@ -160,12 +157,8 @@ func TestChromiumWaysToSend(t *testing.T) {
 		}
 		w.expect(page, h, `{"t": "pageview", "p": "/", "r": null}`)
 
-		if got := page.Text("ways.join()"); got != test.want {
-			t.Errorf("%s: sent by %s, want %s", name, got, test.want)
-		}
-		if got := h.header.Get("Cookie"); got != "" {
-			t.Errorf("%s: Cookie %q", name, got)
-		}
+		testkit.Equal(t, page.Text("ways.join()"), test.want, "%s: sent by", name)
+		testkit.Equal(t, h.header.Get("Cookie"), "", "%s: Cookie", name)
 
 		for _, r := range page.Requests() {
 			if r.Method == "OPTIONS" {
@@ -259,18 +252,14 @@ func TestChromiumStoresNothing(t *testing.T) {
 	page.Eval(`(() => { const frame = document.body.appendChild(document.createElement("iframe")).contentWindow;
 		return Object.getOwnPropertyNames(window).filter(n => !(n in frame) && n !== "0").join() })()`, &added)
 
-	if added != "svc" {
-		t.Errorf("globals added to the page: %s", added)
-	}
+	testkit.Equal(t, added, "svc", "globals added to the page")
 
 	// Cookies of the data plane's own host are visible only on that host.
 	page.Goto("http://data.example.test/svc.js")
 	var cookie string
 	page.Eval("document.cookie", &cookie)
 
-	if cookie != "" {
-		t.Errorf("cookie of the data plane: %q", cookie)
-	}
+	testkit.Equal(t, cookie, "", "cookie of the data plane")
 }
 
 func TestChromiumContentSecurityPolicy(t *testing.T) {
@@ -388,9 +377,7 @@ func TestChromiumOriginUnderEveryReferrerPolicy(t *testing.T) {
 			page.Goto("http://shop.example.test/?private=1")
 
 			h := w.nextOf("pageview")[0]
-			if got := h.header.Get("Origin"); got != "http://shop.example.test" {
-				t.Errorf("Referrer-Policy %s, %s: Origin %q", policy, script, got)
-			}
+			testkit.Equal(t, h.header.Get("Origin"), "http://shop.example.test", "Referrer-Policy %s, %s: Origin", policy, script)
 
 			page.Goto("about:blank")
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // extensions lists the file extensions of downloads (analytics contract, section 2).
@@ -98,9 +99,7 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 	want = append(want, `/ file_download {"file":"Report 1.CSV","ext":"csv"}`, `/ file_download {"file":"SETUP.EXE","ext":"exe"}`)
 	outbound("elsewhere.test")
 
-	if len(extensions) != 30 {
-		t.Errorf("%d extensions, the contract lists 30", len(extensions))
-	}
+	testkit.Equal(t, len(extensions), 30, "extensions, the contract lists 30")
 
 	s.stored(len(extensions) + 3)
 	s.hasEvents(want...)

@@ -119,9 +119,7 @@ func TestStoredNothingWithoutAnAddressChromium(t *testing.T) {
 		statuses[fmt.Sprint(call.message["p"], " ", call.status)]++
 	}
 
-	if fmt.Sprint(statuses) != "map[/frames 204:2 /inner 403:2]" {
-		t.Errorf("answers %v", statuses)
-	}
+	testkit.Equal(t, fmt.Sprint(statuses), "map[/frames 204:2 /inner 403:2]", "answers %v", statuses)
 
 	for _, line := range page.Console() {
 		if line.Level == "exception" || strings.HasPrefix(line.Text, "svc") {

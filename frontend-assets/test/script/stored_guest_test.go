@@ -109,9 +109,7 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	page.Eval(`(() => { const frame = document.body.appendChild(document.createElement("iframe")).contentWindow;
 		return Object.getOwnPropertyNames(window).filter(name => !(name in frame) && !["0", "later"].includes(name)).join() })()`, &globals)
 
-	if globals != "svc" {
-		t.Errorf("globals %s", globals)
-	}
+	testkit.Equal(t, globals, "svc", "globals")
 
 	page.Close()
 	s.stored(0)
@@ -166,9 +164,7 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 		page.Goto("about:blank")
 		s.stored(1)
 
-		if console := consoleOf(page); console != "[]" {
-			t.Errorf("%s: console %s", name, console)
-		}
+		testkit.Equal(t, consoleOf(page), "[]", "%s: console", name)
 
 		page.Close()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestStoredInAnyOrderChromium checks messages that overtake each other. A load sends its page
@@ -27,9 +28,7 @@ func TestStoredInAnyOrderChromium(t *testing.T) {
 			// Each load also ends the previous one, which sends its engagement.
 			messages := s.stored(3 + min(i, 1))
 			messages = slices.DeleteFunc(messages, func(m map[string]any) bool { return m["t"] == "engagement" })
-			if len(messages) != 3 {
-				t.Fatalf("sent %v, want a page view and two events", messages)
-			}
+			testkit.Require(t, len(messages), 3, "sent %v", messages)
 			if messages[0]["t"] != "pageview" {
 				overtaken++
 			}
@@ -57,8 +56,6 @@ func TestStoredInAnyOrderChromium(t *testing.T) {
 
 		s.same("visits", got, want)
 
-		if n, err := dbtest.Count(d, "visits"); err != nil || n != loads {
-			t.Errorf("%d visits, %v; want %d", n, err, loads)
-		}
+		dbtest.HasRows(t, d, "visits", loads, "visits")
 	})
 }

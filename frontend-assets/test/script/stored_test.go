@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // tall is the start of a page of ten screens.
@@ -76,9 +77,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 			}
 		}
 
-		if len(ids) != 6 {
-			t.Errorf("%d page view ids, want 6", len(ids))
-		}
+		testkit.Equal(t, len(ids), 6, "page view ids")
 
 		// Half an hour later a new visit starts. It includes the site's other names, but no other
 		// domains.
@@ -96,9 +95,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		}
 
 		views := s.Views(s.site)
-		if len(views) != 9 {
-			t.Fatalf("%d page views, want 9", len(views))
-		}
+		testkit.Require(t, len(views), 9, "page views")
 
 		for _, view := range views[6:] {
 			if got, want := visit(view.Visit), `paid search; referrer ""; source google; medium cpc; gclid Ab-1`; got != want || view.Pageviews != 3 {
@@ -252,9 +249,7 @@ func TestStoredEventsChromium(t *testing.T) {
 	page.Goto("http://www.shop.test/")
 
 	for _, message := range s.stored(5) {
-		if message["d"] != userID {
-			t.Errorf("%v is not of the identified visitor", message)
-		}
+		testkit.Equal(t, message["d"], userID, "%v is not of the identified visitor", message)
 	}
 
 	var order string

@@ -110,14 +110,10 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 			}
 
 			for _, module := range []string{"/captcha.wasm", "/captcha-scalar.wasm"} {
-				if got := page.requested(module); got != (module == test.module) {
-					t.Errorf("%s requested: %v", module, got)
-				}
+				testkit.Equal(t, page.requested(module), module == test.module, "%s requested", module)
 			}
 
-			if s.Seen.Started != s.Seen.Ended {
-				t.Errorf("%d workers were started, %d ended", s.Seen.Started, s.Seen.Ended)
-			}
+			testkit.Equal(t, s.Seen.Started, s.Seen.Ended, "workers were started, %d ended", s.Seen.Ended)
 			if len(s.Seen.Forbidden) > 0 {
 				t.Errorf("called %v", s.Seen.Forbidden)
 			}
@@ -372,9 +368,7 @@ func TestChromiumSolverStops(t *testing.T) {
 				var got string
 				page.Eval(abort+call, &got)
 
-				if got != want {
-					t.Errorf("%s: %s, want %s", call, got, want)
-				}
+				testkit.Equal(t, got, want, "%s", call)
 			}
 
 			// Workers that started late must have ended too when a later solve is done.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/alerts/rules"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const day = 24 * time.Hour
@@ -50,26 +51,18 @@ func TestSpikeAndDrop(t *testing.T) {
 	}
 	for _, test := range tests {
 		traffic := rules.Traffic{Length: time.Hour, Value: test.value, Past: test.past}
-		if got := rules.Spike(traffic).Reading; got != test.spike {
-			t.Errorf("%s: Spike is %d, want %d", test.name, got, test.spike)
-		}
-		if got := rules.Drop(traffic).Reading; got != test.drop {
-			t.Errorf("%s: Drop is %d, want %d", test.name, got, test.drop)
-		}
+		testkit.Equal(t, rules.Spike(traffic).Reading, test.spike, "%s: Spike", test.name)
+		testkit.Equal(t, rules.Drop(traffic).Reading, test.drop, "%s: Drop", test.name)
 	}
 
 	want := model.AlertFigures{Value: 4_000, Usual: 1_000, Percent: 400, Threshold: 3_500}
-	if got := rules.Spike(rules.Traffic{Length: time.Hour, Value: 4_000, Past: steady}).Figures; got != want {
-		t.Errorf("the figures of a spike are %+v, want %+v", got, want)
-	}
+	testkit.Equal(t, rules.Spike(rules.Traffic{Length: time.Hour, Value: 4_000, Past: steady}).Figures, want, "the figures of a spike")
 	want = model.AlertFigures{Value: 2_000, Usual: 500, Percent: 400, Threshold: 1_750}
 	if got := rules.Spike(rules.Traffic{Length: 2 * time.Hour, Value: 4_000, Past: steady}).Figures; got != want {
 		t.Errorf("the figures of two hours are %+v, want %+v", got, want)
 	}
 	want = model.AlertFigures{Value: 100, Usual: 1_000, Percent: 10, Threshold: 300}
-	if got := rules.Drop(rules.Traffic{Length: time.Hour, Value: 100, Past: steady}).Figures; got != want {
-		t.Errorf("the figures of a drop are %+v, want %+v", got, want)
-	}
+	testkit.Equal(t, rules.Drop(rules.Traffic{Length: time.Hour, Value: 100, Past: steady}).Figures, want, "the figures of a drop")
 }
 
 // TestTrafficProperties checks what holds for all figures: no traffic is both a spike and a drop,
@@ -130,9 +123,7 @@ func TestNoHits(t *testing.T) {
 		{"an outage in an earlier week", rules.Silence{For: time.Hour, Past: []int64{0, 90, 90, 90}}, rules.Unusual},
 		{"two weeks", rules.Silence{For: time.Hour, Past: busy[:2]}, rules.Unsure},
 	} {
-		if got := rules.NoHits(test.s).Reading; got != test.want {
-			t.Errorf("%s: %d, want %d", test.name, got, test.want)
-		}
+		testkit.Equal(t, rules.NoHits(test.s).Reading, test.want, "%s", test.name)
 	}
 }
 
@@ -189,9 +180,7 @@ func TestOtherRules(t *testing.T) {
 		{"an old backup", rules.BackupLate(noon.Add(-48*time.Hour), noon), rules.Unusual},
 		{"a backup of the future", rules.BackupLate(noon.Add(time.Hour), noon), rules.Usual},
 	} {
-		if test.found.Reading != test.want {
-			t.Errorf("%s: %d, want %d", test.name, test.found.Reading, test.want)
-		}
+		testkit.Equal(t, test.found.Reading, test.want, "%s", test.name)
 	}
 
 	if got := calls(1_000_000, 1).Figures.Percent; got != 1 {
@@ -224,9 +213,7 @@ func TestNext(t *testing.T) {
 		{"the clock was set back", rules.Usual, seen(-time.Hour), rules.See},
 		{"the clock was set back by years", rules.Unsure, seen(-900 * day), rules.See},
 	} {
-		if got := rules.Next(model.AlertTrafficSpike, test.reading, test.open, noon); got != test.want {
-			t.Errorf("%s: %d, want %d", test.name, got, test.want)
-		}
+		testkit.Equal(t, rules.Next(model.AlertTrafficSpike, test.reading, test.open, noon), test.want, "%s", test.name)
 	}
 }
 

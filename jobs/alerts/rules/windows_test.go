@@ -45,9 +45,7 @@ func TestPastSpans(t *testing.T) {
 			{spans[0].From.UTC().Format("2006-01-02T15:04"), test.first},
 			{spans[rules.Weeks-1].From.UTC().Format("2006-01-02T15:04"), test.last},
 		} {
-			if want.got != want.want {
-				t.Errorf("%s: a span begins at %s, want %s", test.name, want.got, want.want)
-			}
+			testkit.Equal(t, want.got, want.want, "%s: a span begins at", test.name)
 		}
 
 		silences := rules.PastSilences(span, zone)
@@ -110,14 +108,8 @@ func TestDays(t *testing.T) {
 		{"a campaign of a day", withDay(weeks(2_000, 2_000, 2_000, 2_000, 2_000), 3, 90_000), time.Hour, 1},
 		{"a pause", weeks(2_000, 0, 2_000, 2_000, 2_000), time.Hour, 1},
 	} {
-		if got := test.days.Span(); got != test.span {
-			t.Errorf("%s: the span is %s, want %s", test.name, got, test.span)
-		}
-		if got := test.days.Growth(1); got != test.growth {
-			t.Errorf("%s: the growth is %v, want %v", test.name, got, test.growth)
-		}
+		testkit.Equal(t, test.days.Span(), test.span, "%s: the span", test.name)
+		testkit.Equal(t, test.days.Growth(1), test.growth, "%s: the growth", test.name)
 	}
-	if got := weeks(3_000, 2_000, 1_000).Scaled(100, 1); got != 150 {
-		t.Errorf("100 page views are now %d, want 150", got)
-	}
+	testkit.Equal(t, weeks(3_000, 2_000, 1_000).Scaled(100, 1), 150, "100 page views are now")
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestLineOfChange checks the line of a change in both languages.
@@ -66,9 +67,7 @@ func TestLineOfChange(t *testing.T) {
 	} {
 		data := &model.AlertData{Figures: model.AlertFigures{Change: test.change}}
 		for language, want := range map[model.Language]string{model.English: test.english, model.German: test.german} {
-			if got := Of(language, model.MessageWeekly, model.AlertOnce, data, "").Change; got != want {
-				t.Errorf("%s in %s: %q, want %q", test.name, language, got, want)
-			}
+			testkit.Equal(t, Of(language, model.MessageWeekly, model.AlertOnce, data, "").Change, want, "%s in %s", test.name, language)
 		}
 	}
 }

@@ -60,27 +60,14 @@ func copyAll(ctx context.Context, config *pgx.ConnConfig, rows Rows) (err error)
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if err := copyRows(ctx, tx, tables.Visits, rows.Visits); err != nil {
-			return err
-		}
-		if err := copyRows(ctx, tx, tables.Pageviews, rows.Pageviews); err != nil {
-			return err
-		}
-
-		if err := copyRows(ctx, tx, tables.Engagement, rows.Engagement); err != nil {
-			return err
-		}
-		if err := copyRows(ctx, tx, tables.Events, rows.Events); err != nil {
-			return err
-		}
-
+		err := errors.Join(copyRows(ctx, tx, tables.Visits, rows.Visits), copyRows(ctx, tx, tables.Pageviews, rows.Pageviews),
+			copyRows(ctx, tx, tables.Engagement, rows.Engagement), copyRows(ctx, tx, tables.Events, rows.Events))
 		for key, n := range rows.used() {
-			if _, err := tx.Exec(ctx, addUsage("$1", "$2", "$3"), key.SiteID, int32(key.Month), n); err != nil {
-				return err
+			if err == nil {
+				_, err = tx.Exec(ctx, addUsage("$1", "$2", "$3"), key.SiteID, int32(key.Month), n)
 			}
 		}
-
-		return nil
+		return err
 	})
 }
 
@@ -100,27 +87,14 @@ func copyRows[Row any](ctx context.Context, tx pgx.Tx, table tables.Table[Row], 
 }
 
 func insertAll(tx *sql.Tx, rows Rows) error {
-	if err := insertRows(tx, tables.Visits, rows.Visits); err != nil {
-		return err
-	}
-	if err := insertRows(tx, tables.Pageviews, rows.Pageviews); err != nil {
-		return err
-	}
-
-	if err := insertRows(tx, tables.Engagement, rows.Engagement); err != nil {
-		return err
-	}
-	if err := insertRows(tx, tables.Events, rows.Events); err != nil {
-		return err
-	}
-
+	err := errors.Join(insertRows(tx, tables.Visits, rows.Visits), insertRows(tx, tables.Pageviews, rows.Pageviews),
+		insertRows(tx, tables.Engagement, rows.Engagement), insertRows(tx, tables.Events, rows.Events))
 	for key, n := range rows.used() {
-		if _, err := tx.Exec(addUsage("?", "?", "?"), key.SiteID, key.Month, n); err != nil {
-			return err
+		if err == nil {
+			_, err = tx.Exec(addUsage("?", "?", "?"), key.SiteID, key.Month, n)
 		}
 	}
-
-	return nil
+	return err
 }
 
 func insertRows[Row any](tx *sql.Tx, table tables.Table[Row], rows []Row) error {

@@ -60,7 +60,7 @@ type Run struct {
 
 	Results    [stepCount]load.Result
 	Verdict    Verdict
-	Unexpected load.Unexpected
+	Unexpected load.Counter
 }
 
 // NewRun returns a run against the data plane at addr with a sitekey and its secret.

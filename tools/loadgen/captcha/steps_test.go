@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/target"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestRefusingServer checks that a run does not pass if all its calls are refused.
@@ -99,9 +100,7 @@ func TestJudgeProxied(t *testing.T) {
 	for proxied, want := range map[bool]outcome{true: unknown, false: absurd} {
 		s := &stepSource{step: &step{run: &Run{Proxied: proxied}, number: Redeeming}}
 		for _, status := range []int{502, 504} {
-			if got := s.judge(load.Answer{Status: status}, nil); got != want {
-				t.Errorf("status %d, proxied %v: outcome %d, want %d", status, proxied, got, want)
-			}
+			testkit.Equal(t, s.judge(load.Answer{Status: status}, nil), want, "status %d, proxied %v: outcome", status, proxied)
 		}
 	}
 }

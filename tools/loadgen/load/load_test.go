@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestHistogram(t *testing.T) {
@@ -33,16 +35,12 @@ func TestHistogram(t *testing.T) {
 	}
 
 	var empty, one Histogram
-	if empty.Quantile(0.99) != 0 {
-		t.Error("an empty histogram has a quantile")
-	}
+	testkit.Equal(t, empty.Quantile(0.99), 0, "an empty histogram has a quantile")
 
 	one.Add(-1)
 	one.Add(200 * time.Hour)
 
-	if got := one.Quantile(1); got != 200*time.Hour {
-		t.Errorf("the longest is %v", got)
-	}
+	testkit.Equal(t, one.Quantile(1), 200*time.Hour, "the longest")
 
 	for d := time.Nanosecond; d < longestCounted; d = d*9/8 + 1 {
 		var h Histogram
@@ -140,8 +138,6 @@ func TestUnsent(t *testing.T) {
 	}{{rate: 100, sent: 3, want: 47}, {rate: 100, sent: 50}, {rate: 100, sent: 51}, {sent: 3}} {
 		s := &sender{load: &Load{Rate: test.rate, Connections: 2}, number: 1, window: &window{began: began},
 			sent: test.sent}
-		if n := s.countUnsent(began.Add(time.Second)); n != test.want {
-			t.Errorf("%+v: %d", test, n)
-		}
+		testkit.Equal(t, s.countUnsent(began.Add(time.Second)), test.want, "%+v", test)
 	}
 }

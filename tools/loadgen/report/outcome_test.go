@@ -69,9 +69,7 @@ func TestOutcome(t *testing.T) {
 			t.Errorf("not a line of a benchmark: %q", l)
 		}
 	}
-	if lines != 2 {
-		t.Errorf("%d lines, want 2", lines)
-	}
+	testkit.Equal(t, lines, 2, "lines")
 }
 
 // TestErr checks that each fault makes the outcome a failure, and that it is printed.
@@ -79,9 +77,7 @@ func TestErr(t *testing.T) {
 	good := func() *Outcome {
 		return &Outcome{Hits: &verify.Verdict{Acknowledged: 1}, Tokens: &captcha.Verdict{Accepted: 1}}
 	}
-	if err := good().Err(); err != nil {
-		t.Errorf("an outcome without a fault: %v", err)
-	}
+	testkit.Succeeds(t, good().Err(), "an outcome without a fault")
 
 	for name, test := range map[string]struct {
 		spoil func(*Outcome)
@@ -112,9 +108,7 @@ func TestErr(t *testing.T) {
 	// On an instance of the caller some checks may be impossible.
 	o := good()
 	o.Hits.Unchecked, o.Partial = []string{"deliveries"}, true
-	if err := o.Err(); err != nil {
-		t.Errorf("a check that is impossible: %v", err)
-	}
+	testkit.Succeeds(t, o.Err(), "a check that is impossible")
 }
 
 // TestTable checks the cells of a table, and the file of figures.
@@ -153,7 +147,5 @@ func TestTable(t *testing.T) {
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("after a fault: %v, %s", err, got)
 	}
-	if got := Median([]float64{3, 1, 2, 9}); got != 2 {
-		t.Errorf("median %v", got)
-	}
+	testkit.Equal(t, Median([]float64{3, 1, 2, 9}), 2, "median")
 }

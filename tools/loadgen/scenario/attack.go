@@ -32,7 +32,6 @@ type Attack struct {
 	AddressSpace int64         `long:"address-space" default:"6144" value-name:"MB" description:"Bound of the service's address space, at which it terminates."`
 	HitsFloor    time.Duration `long:"hits-floor" default:"20ms" value-name:"TIME" description:"A p99 of hits that meets the bound on any machine."`
 	ReportsFloor time.Duration `long:"reports-floor" default:"50ms" value-name:"TIME" description:"A p95 of reports that meets the bound on any machine."`
-	Flood        bool          `long:"flood" description:"Keep the flood limit per network, which stops one client. Without it, a client stands for one with many networks."`
 	Observe      bool          `long:"observe" description:"Exit with status 0 even if a bound is exceeded, or hits were answered with 503 unavailable."`
 
 	group string // of the table of attacks
@@ -120,7 +119,7 @@ func (p *player) repeat(ctx context.Context, a *attack) (*attackMeasure, error) 
 
 		fmt.Fprintf(p.progress, "%s: %s\n", a.name, m.got)
 		if m.during.failures() > 0 {
-			fmt.Fprintf(p.progress, "%s: reports of the other account: %s\n", a.name, countsText(m.during.failed))
+			fmt.Fprintf(p.progress, "%s: reports of the other account: %s\n", a.name, countsText(m.during.failed.Counts))
 		}
 		if m.steady(p.HitsFloor) || try == p.Tries {
 			return m, nil

@@ -62,9 +62,7 @@ func TestAttackCaptcha(t *testing.T) {
 		}
 
 		seen := attack != "one network"
-		if rises := undeclared.Get(peopleMS+"50") > calm.Get(peopleMS+"50"); rises != seen {
-			t.Errorf("%s: people meet more work: %v", attack, rises)
-		}
+		testkit.Equal(t, undeclared.Get(peopleMS+"50") > calm.Get(peopleMS+"50"), seen, "%s: people meet more work", attack)
 		if back := undeclared.Get(backMinutes); (back > 0) != seen || back > 40 {
 			t.Errorf("%s: %.0f minutes until the work is back at the base", attack, back)
 		}
@@ -77,9 +75,7 @@ func TestPercentile(t *testing.T) {
 		hundred[i] = float64(100 - i)
 	}
 	for percent, want := range map[int]float64{1: 1, 50: 50, 95: 95, 99: 99, 100: 100} {
-		if got := percentile(hundred, percent); got != want {
-			t.Errorf("%d %% of 1 to 100: %v, want %v", percent, got, want)
-		}
+		testkit.Equal(t, percentile(hundred, percent), want, "%d %% of 1 to 100", percent)
 	}
 	if one, none := percentile([]float64{7}, 50), percentile(nil, 50); one != 7 || none != 0 {
 		t.Errorf("of 7: %v, of nothing: %v", one, none)
@@ -87,8 +83,6 @@ func TestPercentile(t *testing.T) {
 
 	numbers := map[float64]string{0: "0", 999: "999", 1_000: "1,000", 1_234_567: "1,234,567"}
 	for _, number := range slices.Sorted(maps.Keys(numbers)) {
-		if got := grouped(number); got != numbers[number] {
-			t.Errorf("%v is %q", number, got)
-		}
+		testkit.Equal(t, grouped(number), numbers[number], "%v", number)
 	}
 }

@@ -65,7 +65,7 @@ type counted struct {
 
 	mu      sync.Mutex
 	sent    int
-	answers map[string]int64
+	answers load.Counter
 }
 
 // Next implements load.Source.
@@ -83,17 +83,8 @@ func (c *counted) Done(answer load.Answer, err error) {
 		name = c.name(answer)
 	}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.answers == nil {
-		c.answers = make(map[string]int64)
-	}
-	c.answers[name]++
+	c.answers.Add(name)
 }
 
-// String returns the answers with their numbers.
-func (c *counted) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return countsText(c.answers)
-}
+// String returns the answers with their numbers, after the load.
+func (c *counted) String() string { return countsText(c.answers.Counts) }

@@ -275,7 +275,7 @@ func (p *player) listTools(ctx context.Context, m *attackMeasure) error {
 	caller := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}, Timeout: time.Minute}
 	defer caller.CloseIdleConnections()
 	all := p.flood(ctx, connections, func(ctx context.Context) string { return p.listToolsOnce(ctx, caller) })
-	m.got = countsText(all.outcomes)
+	m.got = countsText(all.Counts)
 	return nil
 }
 

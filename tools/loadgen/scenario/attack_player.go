@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -59,10 +58,6 @@ const (
 func (p *player) install(ctx context.Context) (err error) {
 	env := p.in.Server.Env
 	env["TALLYGATE_ROLES"], env["TALLYGATE_SIGNUPS"], env["TALLYGATE_DEFAULT_SITE_PLAN"] = "control,data,worker", "open", "FREE"
-	if p.Flood {
-		// Use the default limit.
-		delete(env, "TALLYGATE_FLOOD_BURST")
-	}
 	p.in.Server.AddressSpace = p.AddressSpace << 20
 	if err := p.in.Server.Start(ctx); err != nil {
 		return err
@@ -171,15 +166,15 @@ func (p *player) fresh(ctx context.Context) error {
 // period has the measurements with or without an attack.
 type period struct {
 	hits    *load.Result
-	reports load.Histogram   // of the first account
-	failed  map[string]int64 // reports of the first account without figures, by reason
-	peak    int64            // resident bytes of the process since its start
-	died    bool             // the process terminated by itself
+	reports load.Histogram // of the first account
+	failed  load.Counter   // reports of the first account without figures, by reason
+	peak    int64          // resident bytes of the process since its start
+	died    bool           // the process terminated by itself
 }
 
 // failures returns the number of reports without figures.
 func (m *period) failures() (n int64) {
-	for _, count := range m.failed {
+	for _, count := range m.failed.Counts {
 		n += count
 	}
 	return n
@@ -195,7 +190,7 @@ func (p *player) calm(ctx context.Context) (*period, error) {
 		err = m.hits.Enough()
 	}
 	if err == nil && (m.died || m.failures() > 0 || m.hits.Failed > 0) {
-		err = fmt.Errorf("other accounts are refused without an attack: hits %v, reports %s", m.hits.Answers, countsText(m.failed))
+		err = fmt.Errorf("other accounts are refused without an attack: hits %v, reports %s", m.hits.Answers, countsText(m.failed.Counts))
 	}
 	return m, err
 }
@@ -203,7 +198,7 @@ func (p *player) calm(ctx context.Context) (*period, error) {
 // measure measures the process and the first account until attack returns, or for a calm without an
 // attack.
 func (p *player) measure(ctx context.Context, attack func(context.Context) error) (m *period, err error) {
-	m = &period{failed: make(map[string]int64)}
+	m = &period{}
 	pid := p.in.Server.Pid()
 	p.answered.Store(0)
 	measuring, stop := context.WithCancel(ctx)
@@ -244,7 +239,7 @@ func (p *player) keepReading(ctx context.Context, m *period) {
 		err := p.read(context.WithoutCancel(ctx))
 		took := time.Since(began)
 		if err != nil {
-			m.failed[reasonOf(err)]++
+			m.failed.Add(reasonOf(err))
 			took = max(took, failedRead)
 			p.answered.Store(-1)
 		}
@@ -258,46 +253,26 @@ func (p *player) keepReading(ctx context.Context, m *period) {
 // read asks for a report of the first account that the service has not answered before, because the
 // service keeps answers for seconds.
 func (p *player) read(ctx context.Context) error {
-	const document = `query ($id: ID!, $from: Date!, $to: Date!, $unknown: String) { site(id: $id) {
-		report(period: {from: $from, to: $to}) { totals { pageviews visitors } breakdown(by: PAGE) { totalCount }
+	const document = `query ($id: ID!, $period: ReportPeriod!, $unknown: String) { site(id: $id) {
+		report(period: $period) { totals { pageviews visitors } breakdown(by: PAGE) { totalCount }
 			propertyNames(event: $unknown) { name } } } }`
 
-	today := time.Now().UTC()
-	variables := map[string]any{
-		"id": p.readSite.ID, "from": today.AddDate(0, 0, 1-readDays).Format(time.DateOnly),
-		"to": today.Format(time.DateOnly), "unknown": p.asked.unknown(),
-	}
-
-	var data struct {
-		Site struct {
-			Report struct{ Totals struct{ Pageviews int64 } }
-		}
-	}
-	if err := p.session.Account.Ask(ctx, document, variables, &data); err != nil {
-		return err
-	}
-	if data.Site.Report.Totals.Pageviews == 0 {
-		return errors.New("the report has no figures")
-	}
-	return nil
+	return p.figures(ctx, document, map[string]any{"id": p.readSite.ID, "period": lastDays(readDays), "unknown": p.asked.unknown()})
 }
 
 // attempts are the outcomes of a call that was repeated.
 type attempts struct {
-	mu       sync.Mutex
-	outcomes map[string]int64
-	longest  time.Duration
-	last     string // the last outcome
+	load.Counter
+	mu      sync.Mutex
+	longest time.Duration
+	last    string // the last outcome
 }
 
-// add adds an outcome.
-func (t *attempts) add(outcome string, took time.Duration) {
+// note adds an outcome.
+func (t *attempts) note(outcome string, took time.Duration) {
+	t.Add(outcome)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.outcomes == nil {
-		t.outcomes = make(map[string]int64)
-	}
-	t.outcomes[outcome]++
 	t.longest, t.last = max(t.longest, took), outcome
 }
 
@@ -316,7 +291,7 @@ func (p *player) flood(ctx context.Context, connections int, call func(context.C
 				// The last calls end, too, because their work slows hits.
 				began := time.Now()
 				outcome := call(ctx)
-				all.add(outcome, time.Since(began))
+				all.note(outcome, time.Since(began))
 
 				switch {
 				case outcome == outcomeNone:

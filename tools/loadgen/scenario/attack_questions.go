@@ -137,7 +137,7 @@ func (p *player) keepAsking(ctx context.Context, m *attackMeasure, connections i
 	if patience == reportPatience {
 		p.settle(ctx, asked)
 	}
-	m.got, m.slot = m.got+countsText(asked.outcomes), asked.longest
+	m.got, m.slot = m.got+countsText(asked.Counts), asked.longest
 }
 
 // useEvents lets the attacker be the owner of a site with large events, which are sent for the

@@ -51,7 +51,7 @@ func TestAttackBounds(t *testing.T) {
 		{name: "little processor time", change: func(m *attackMeasure) { m.left, m.cpuAfter = true, 250*ms }},
 		{name: "not built", change: func(m *attackMeasure) { m.unfinished = true }, missed: []string{"not built"}},
 		{name: "terminated", change: func(m *attackMeasure) { m.during.died, m.after = true, nil }, missed: []string{"process terminated"}},
-		{name: "refused reports", change: func(m *attackMeasure) { m.during.failed = map[string]int64{"TIMEOUT": 1} }, missed: []string{"reports"}},
+		{name: "refused reports", change: func(m *attackMeasure) { m.during.failed.Counts = map[string]int64{"TIMEOUT": 1} }, missed: []string{"reports"}},
 		{name: "refused hits", change: func(m *attackMeasure) { answers(m, "400 x") }, missed: []string{"hits refused"}, faults: 1},
 		{name: "hits that wait too long", change: func(m *attackMeasure) { answers(m, "503 unavailable") }, missed: []string{"hits refused"}},
 		{name: "refused at the ends", change: func(m *attackMeasure) { m.during.hits.Outside = 1 }, missed: []string{"hits refused"}, faults: 1},

@@ -34,9 +34,7 @@ func TestDeliveriesComplete(t *testing.T) {
 		"one five times":         {deliveries{Stored: 2, Received: 2, Repeated: 4, Most: 5}, true},
 		"one six times":          {deliveries{Stored: 2, Received: 2, Repeated: 5, Most: 6}, false},
 	} {
-		if test.d.complete() != test.want {
-			t.Errorf("%s: complete is %v", name, !test.want)
-		}
+		testkit.Equal(t, test.d.complete(), test.want, "%s: complete is %v", name, !test.want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/loadgen/process"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // Reports fills one site with page views, builds its reports, and measures how long the whole
@@ -20,16 +21,18 @@ import (
 // the service and the database.
 type Reports struct {
 	Private
-	Dashboard string        `long:"dashboard" default:"graph/test/testdata/dashboard.graphql" value-name:"FILE" unquote:"false" description:"The GraphQL document to ask."`
-	Engines   []string      `long:"engines" defaults:"sqlite,postgres" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
-	Rows      int           `long:"rows" default:"10000000" value-name:"N" description:"Page views of the site."`
-	PerYear   int           `long:"per-year" value-name:"N" description:"Page views of the site in a year, of which only --days are filled in; instead of --rows."`
-	Days      int           `long:"days" default:"365" value-name:"N" description:"Days over which they are spread, today included."`
-	Rounds    int           `long:"rounds" default:"40" value-name:"N" description:"Dashboards of each case."`
-	Duration  time.Duration `long:"duration" default:"5s" value-name:"TIME" description:"Duration of each measurement of collection."`
+	Engines  []string      `long:"engines" defaults:"sqlite,postgres" choice:"sqlite" choice:"postgres" value-name:"NAME" unquote:"false" description:"Databases: sqlite, and a private postgres. May be repeated."`
+	Rows     int           `long:"rows" default:"10000000" value-name:"N" description:"Page views of the site."`
+	PerYear  int           `long:"per-year" value-name:"N" description:"Page views of the site in a year, of which only --days are filled in; instead of --rows."`
+	Days     int           `long:"days" default:"365" value-name:"N" description:"Days over which they are spread, today included."`
+	Rounds   int           `long:"rounds" default:"40" value-name:"N" description:"Dashboards of each case."`
+	Duration time.Duration `long:"duration" default:"5s" value-name:"TIME" description:"Duration of each measurement of collection."`
 }
 
 const (
+	// dashboard is the GraphQL document to ask.
+	dashboard = "graph/test/testdata/dashboard.graphql"
+
 	maxReportDays = 5 * 365
 
 	collectRounds      = 3
@@ -65,7 +68,7 @@ const allVariant = "all"
 
 var reportVariants = []reportVariant{
 	{allVariant, nil},
-	{"page", map[string]any{"filters": filterBy("PAGE", pathOf(10))}},
+	{"page", map[string]any{"filters": filterBy("PAGE", oracle.BusyPath(10))}},
 	{"channel", map[string]any{"filters": filterBy("CHANNEL", "organic search")}},
 	{"property", map[string]any{"filters": []map[string]any{
 		{"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"plan-1"}},
@@ -74,7 +77,7 @@ var reportVariants = []reportVariant{
 		{"dimension": "PAGE", "operator": "CONTAINS", "values": []string{"article-1"}},
 	}}},
 	{"page left out", map[string]any{"filters": []map[string]any{
-		{"dimension": "PAGE", "operator": "IS_NOT", "values": []string{pathOf(1)}},
+		{"dimension": "PAGE", "operator": "IS_NOT", "values": []string{oracle.BusyPath(1)}},
 	}}},
 	{"compared", map[string]any{"compare": map[string]any{"kind": "PREVIOUS_PERIOD"}}},
 }
@@ -142,13 +145,13 @@ func reportGoal(perDay, days int) float64 {
 
 // Play implements Scenario.
 func (c *Reports) Play(ctx context.Context, progress io.Writer) (*report.Outcome, error) {
-	document, err := os.ReadFile(c.Dashboard)
+	document, err := os.ReadFile(dashboard)
 	if err != nil {
 		return nil, err
 	}
 	uncached, err := uncachedDocument(string(document))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Dashboard, err)
+		return nil, fmt.Errorf("%s: %w", dashboard, err)
 	}
 
 	o := &report.Outcome{Scenario: "reports"}

@@ -146,29 +146,9 @@ func (m *reportsMeasurer) askUncached(ctx context.Context, days int, variables m
 
 // ask asks for a dashboard, which must have figures.
 func (m *reportsMeasurer) ask(ctx context.Context, document string, days int, variables map[string]any) error {
-	today := time.Now().UTC()
-	all := map[string]any{
-		"id": m.siteID, "filters": []any{},
-		"period": map[string]any{
-			"from": today.AddDate(0, 0, 1-days).Format(time.DateOnly), "to": today.Format(time.DateOnly),
-		},
-	}
-	for name, value := range variables {
-		all[name] = value
-	}
-
-	var data struct {
-		Site struct {
-			Report struct{ Totals struct{ Pageviews int64 } }
-		}
-	}
-	if err := m.session.Account.Ask(ctx, document, all, &data); err != nil {
-		return err
-	}
-	if data.Site.Report.Totals.Pageviews == 0 {
-		return errors.New("the dashboard has no figures")
-	}
-	return nil
+	all := map[string]any{"id": m.siteID, "filters": []any{}, "period": lastDays(days)}
+	maps.Copy(all, variables)
+	return m.figures(ctx, document, all)
 }
 
 // warm restarts the server, which resets the rate limit, and lets it read today's rows and open its

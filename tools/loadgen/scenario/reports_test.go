@@ -28,8 +28,6 @@ func TestRowsPerYear(t *testing.T) {
 		{0, 30, 7}, {100_000_000, 30, 8_219_178}, {1_000_000_000, 5 * 365, 5_000_000_000}, {365, 2, 2}, {1, 2, 1},
 	} {
 		c := Reports{Rows: 7, Days: test.days, PerYear: test.perYear}
-		if got := c.rows(); got != test.want {
-			t.Errorf("%d a year in %d days: %d, want %d", test.perYear, test.days, got, test.want)
-		}
+		testkit.Equal(t, c.rows(), test.want, "%d a year in %d days", test.perYear, test.days)
 	}
 }

@@ -66,6 +66,28 @@ func (s *stage) measure(ctx context.Context, c *report.Case, l load.Load, mix st
 	return r, nil
 }
 
+// lastDays returns the period of days that end today, as a variable of a report.
+func lastDays(days int) map[string]any {
+	today := time.Now().UTC()
+	return map[string]any{"from": today.AddDate(0, 0, 1-days).Format(time.DateOnly), "to": today.Format(time.DateOnly)}
+}
+
+// figures asks for a report of a site with page views, which must have figures.
+func (s *stage) figures(ctx context.Context, document string, variables map[string]any) error {
+	var data struct {
+		Site struct {
+			Report struct{ Totals struct{ Pageviews int64 } }
+		}
+	}
+	if err := s.session.Account.Ask(ctx, document, variables, &data); err != nil {
+		return err
+	}
+	if data.Site.Report.Totals.Pageviews == 0 {
+		return errors.New("the report has no figures")
+	}
+	return nil
+}
+
 // enough returns an error with the server's log if there are too few answers.
 func (s *stage) enough(ctx context.Context, r *load.Result) error {
 	if err := errors.Join(r.Enough(), ctx.Err()); err != nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -65,7 +64,5 @@ func TestRateLimit(t *testing.T) {
 		}
 	}
 
-	if !slices.Equal(waited, []time.Duration{7 * time.Second}) {
-		t.Errorf("waited %v", waited)
-	}
+	testkit.EqualSlices(t, waited, []time.Duration{7 * time.Second}, "waited")
 }

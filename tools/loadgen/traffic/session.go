@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -18,7 +16,7 @@ import (
 type Session struct {
 	Account    *target.Account
 	Traffic    Traffic
-	Unexpected load.Unexpected
+	Unexpected load.Counter
 
 	connections int // of the run's phases until now
 }
@@ -47,13 +45,6 @@ func NewOwnSession(ctx context.Context, t target.Target, f *Flags) (*Session, er
 		err = errors.New(strings.Join(s.Account.Notes, "; "))
 	}
 	return s, err
-}
-
-// PrintNotes writes which features could not be set up.
-func (s *Session) PrintNotes(w io.Writer) {
-	for _, note := range s.Account.Notes {
-		fmt.Fprintln(w, "note:", note)
-	}
 }
 
 // Drive sends the traffic over new connections and records acknowledged hits in a new journal.

@@ -11,7 +11,7 @@ import (
 type Visitors struct {
 	Mixer      *Mixer
 	journal    *Journal // nil: ignore responses
-	unexpected *load.Unexpected
+	unexpected *load.Counter
 	current    hit
 }
 

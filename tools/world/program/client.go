@@ -134,14 +134,6 @@ func (c *Client) RotateServerSecret(siteID string) string {
 	return payload.ServerSecret
 }
 
-// CreateToken returns a new API token with scopes.
-func (c *Client) CreateToken(scopes ...string) string {
-	c.TB.Helper()
-	var payload struct{ Token string }
-	c.mutate("createApiToken", "CreateApiTokenInput", "token", map[string]any{"name": "test", "scopes": scopes}, &payload)
-	return payload.Token
-}
-
 // InviteMember invites an address to the account, with a role such as "VIEWER".
 func (c *Client) InviteMember(email, role string) {
 	c.TB.Helper()

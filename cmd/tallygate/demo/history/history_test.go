@@ -27,9 +27,7 @@ func TestGenerate(t *testing.T) {
 	to := model.At(noon)
 	from := (to.Day() - 14).Start()
 	rows := history.Generate(1, from, to)
-	if !reflect.DeepEqual(rows, history.Generate(1, from, to)) {
-		t.Error("two calls returned different rows")
-	}
+	testkit.DeepEqual(t, rows, history.Generate(1, from, to), "two calls returned different rows")
 	if other := history.Generate(2, from, to); reflect.DeepEqual(rows.NewVisits[0].Visitor, other.NewVisits[0].Visitor) {
 		t.Error("two sites have the same visitors")
 	}
@@ -109,9 +107,7 @@ func TestGenerateInParts(t *testing.T) {
 	whole := history.Generate(1, day.Start()-1, (day+1).Start()-1)
 	parts := len(history.Generate(1, day.Start()-1, day.Start().Add(15*time.Hour)).NewVisits) +
 		len(history.Generate(1, day.Start().Add(15*time.Hour), (day+1).Start()-1).NewVisits)
-	if parts != len(whole.NewVisits) {
-		t.Errorf("%d visits in two parts, %d in one", parts, len(whole.NewVisits))
-	}
+	testkit.Equal(t, parts, len(whole.NewVisits), "visits in two parts, %d in one", len(whole.NewVisits))
 }
 
 // TestFill fills a shop, and again two days later. The reports equal the rows, and the quota and
