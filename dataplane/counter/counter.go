@@ -7,6 +7,7 @@ package counter
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,6 +16,9 @@ import (
 // storeTimeout bounds one attempt to store counts, so that a database that does not answer is tried
 // again.
 const storeTimeout = 5 * time.Second
+
+// lastFlushes is how often Stop tries to store the remaining counts.
+const lastFlushes = 3
 
 // Options are the limits of a Counter. Zero values take the defaults.
 type Options struct {
@@ -127,7 +131,9 @@ func (c *Counter[Key]) Dropped() int64 {
 // Start starts the flushes. Later calls do nothing.
 func (c *Counter[Key]) Start() { c.start.Do(func() { go c.run() }) }
 
-// Stop ends the regular flushes and stores the remaining counts. When ctx ends first, the flush in
+// Stop ends the regular flushes and stores the remaining counts. It tries again an interval after a
+// failure, at most lastFlushes times in all, because the database may have closed the connection
+// while it was idle. It does not if the database does not answer. When ctx ends first, the flush in
 // progress is cancelled and an error is returned. A later call stores what was added, or had
 // failed, since.
 func (c *Counter[Key]) Stop(ctx context.Context) error {
@@ -143,7 +149,16 @@ func (c *Counter[Key]) Stop(ctx context.Context) error {
 	}
 
 	c.cancel()
-	return c.flush(ctx)
+	err := c.flush(ctx)
+	for n := 1; err != nil && !errors.Is(err, context.DeadlineExceeded) && n < lastFlushes; n++ {
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(c.interval):
+			err = c.flush(ctx)
+		}
+	}
+	return err
 }
 
 // run flushes an interval after the first count that waits, until Stop. Without counts it sleeps.

@@ -167,7 +167,7 @@ func TestCopiedSourceIsRefused(t *testing.T) {
 
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		i := &installation{T: t, settings: settingsFor(t, databaseURL)}
-		i.settings["TALLYGATE_SECRET"] = firstKey
+		i.settings["TALLYGATE_SECRET"], i.settings["TALLYGATE_DEMO_ADDR"] = firstKey, "127.0.0.1:0"
 		i.wantCommand(0, "", "admin", "create-account", "a@example.com", "--name", "A")
 		start(t, i.settings, []string{"control", "data"}).signal(syscall.SIGTERM)
 
