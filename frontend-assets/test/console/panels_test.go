@@ -223,7 +223,7 @@ func (p *tab) goalsAndFunnels(s *service, id string) {
 	p.WaitFor("document.querySelector('.goals')")
 	p.press("New page goal")
 	p.enter("document.querySelector('[name=pattern]')", "thanks")
-	p.enter("document.querySelector('.new [name=name]')", "Guides")
+	p.enter("document.querySelector('details [name=name]')", "Guides")
 	p.press("Add the goal")
 	p.see(`A path begins with "/".`)
 	p.enter("document.querySelector('[name=pattern]')", "/guide/*")

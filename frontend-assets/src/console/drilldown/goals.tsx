@@ -146,7 +146,7 @@ function NewPageGoal({ id, after }: { id: string; after(): Promise<void> }) {
     return [];
   };
   return (
-    <details class="new">
+    <details>
       <summary>{t('goal.new')}</summary>
       <p class="hint">{t('goal.hint')}</p>
       <Form submit={t('goal.create')} onSubmit={create} class="row" label={t('goal.new')}>
