@@ -90,7 +90,7 @@ func TestCaptchaChromium(t *testing.T) {
 	p.look("captcha-attack")
 
 	// A sitekey for other domains explains why it has no preview.
-	p.press("Edit")
+	p.wantFocusAtOnce("Edit", "name")
 	p.fill("Domains", "shop.example.test")
 	p.press("Save")
 	p.press("Integration")
@@ -118,4 +118,21 @@ func TestCaptchaChromium(t *testing.T) {
 			t.Errorf("the console shows %s: %s", m.Level, m.Text)
 		}
 	}
+}
+
+// wantFocusAtOnce presses a button, and checks that the field of a name has the focus as soon as its
+// dialog is open. A field that took the focus later would get what is typed into another one.
+func (p *tab) wantFocusAtOnce(text, field string) {
+	p.t.Helper()
+	p.WaitFor(button(text))
+	var focused string
+	p.Eval(`new Promise(done => {
+		new MutationObserver((_, observer) => {
+			if (!document.querySelector('dialog[open]')) return;
+			observer.disconnect();
+			done(document.activeElement.name ?? '');
+		}).observe(document.body, {subtree: true, childList: true, attributes: true});
+		`+button(text)+`.click();
+	})`, &focused)
+	testkit.Equal(p.t, focused, field, "focus of the dialog %s", text)
 }

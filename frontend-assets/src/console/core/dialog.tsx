@@ -11,21 +11,26 @@ import { announce } from './store';
 /** Dialog is a modal dialog. Escape and the close button call onClose; the focus returns to its opener. */
 export function Dialog(props: { title: string; onClose(): void; wide?: boolean; children: ComponentChildren }) {
   const { title, onClose, children } = props;
-  const dialog = useRef<HTMLDialogElement>(null);
+  const dialog = useRef<HTMLDialogElement | null>(null);
+  const opener = useRef<Element | null>(null);
   const id = useId();
 
-  // Before the effects of the content, so that a field can take the focus from the close button.
-  useLayoutEffect(() => {
-    const opener = document.activeElement;
-    const element = dialog.current!;
+  // A reference is set before the effects of the content, so that a field can take the focus from the close button.
+  const show = useRef((element: HTMLDialogElement | null): void => {
+    if (!element) return;
+    opener.current = document.activeElement;
+    dialog.current = element;
     element.showModal();
-    return () => {
-      element.remove(); // while it is modal, nothing else can have the focus
-      if (opener instanceof HTMLElement) opener.focus();
-    };
-  }, []);
+  });
+  useLayoutEffect(
+    () => () => {
+      dialog.current!.remove(); // while it is modal, nothing else can have the focus
+      if (opener.current instanceof HTMLElement) opener.current.focus();
+    },
+    [],
+  );
   return (
-    <dialog ref={dialog} class={props.wide ? 'wide' : undefined} aria-labelledby={id} onClose={onClose}>
+    <dialog ref={show.current} class={props.wide ? 'wide' : undefined} aria-labelledby={id} onClose={onClose}>
       <div class="title">
         <h2 id={id}>{title}</h2>
         <button type="button" class="small" onClick={() => dialog.current!.close()}>

@@ -1,6 +1,6 @@
 // Forms: fields with their errors, a button that waits, and throttles that count down.
 import { createContext, type ComponentChildren } from 'preact';
-import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure, type UserError } from './api';
 import { toSignIn } from './data';
 import { t, translated } from './language';
@@ -172,6 +172,11 @@ function Described(props: FieldProps & { children: (aria: object) => ComponentCh
   const id = useId();
   const error = useContext(Errors)[props.name];
   const described = [props.hint && id + 'h', error && id + 'e'].filter(Boolean).join(' ');
+
+  // Before a user can click on another field.
+  useLayoutEffect(() => {
+    if (props.autoFocus) document.getElementById(id)!.focus();
+  }, []);
   return (
     <div class="field">
       <label for={id}>{props.label}</label>
@@ -205,17 +210,12 @@ function Described(props: FieldProps & { children: (aria: object) => ComponentCh
 export function Field(
   props: FieldProps & { type?: string; inputMode?: 'email' | 'url'; min?: string; max?: string; step?: string; multiple?: boolean },
 ) {
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (props.autoFocus) input.current!.focus();
-  }, []);
   return (
     <Described {...props}>
       {(aria) => (
         <input
           {...aria}
           {...({ type: props.type ?? 'text' } as object)}
-          ref={input}
           inputMode={props.inputMode}
           list={props.list}
           min={props.min}
@@ -260,10 +260,6 @@ export function Select(props: FieldProps & { options: [value: string, text: stri
 /** Password is a password field that can show its text. Password managers recognise it by autoComplete. */
 export function Password(props: FieldProps & { autoComplete: 'current-password' | 'new-password' }) {
   const [shown, setShown] = useState(false);
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (props.autoFocus) input.current!.focus();
-  }, []);
   return (
     <Described {...props}>
       {(aria) => (
@@ -271,7 +267,6 @@ export function Password(props: FieldProps & { autoComplete: 'current-password' 
           <input
             {...aria}
             {...({ type: shown ? 'text' : 'password' } as object)}
-            ref={input}
             spellcheck={false}
             autocapitalize="off"
           />
