@@ -48,7 +48,7 @@ type Level = Pick<Policy, keyof (typeof presets)['usual']>;
 
 /** cost writes the time on a phone, and the price of a million solutions. */
 const cost = (seconds: number | false): string =>
-  seconds ? t('captcha.levelCost', { time: milliseconds(seconds * 1000), price: price(1e6 * seconds * devices.phone, 'core') }) : '';
+  seconds ? t('captcha.levelCost', { time: milliseconds(rounded(seconds * 1000)), price: price(1e6 * seconds * devices.phone, 'core') }) : '';
 
 /** PolicyForm changes the policy of a sitekey: a level of protection, or each value. */
 export function PolicyForm({ id, policy, show }: { id: string; policy: Policy; show: Show }) {
