@@ -132,7 +132,7 @@ func (c *Counter[Key]) Dropped() int64 {
 func (c *Counter[Key]) Start() { c.start.Do(func() { go c.run() }) }
 
 // Stop ends the regular flushes and stores the remaining counts. It tries again an interval after a
-// failure, at most lastFlushes times in all, because the database may have closed the connection
+// failure, at most three times in all, because the database may have closed the connection
 // while it was idle. It does not if the database does not answer. When ctx ends first, the flush in
 // progress is cancelled and an error is returned. A later call stores what was added, or had
 // failed, since.

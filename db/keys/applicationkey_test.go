@@ -36,6 +36,16 @@ func keyHolder(t *testing.T, databaseURL string, keys ...string) *db.DB {
 	return d
 }
 
+// firstHolder is keyHolder for the key "a", which becomes the key that the database uses.
+func firstHolder(t *testing.T, databaseURL string) *db.DB {
+	t.Helper()
+
+	d := keyHolder(t, databaseURL, "a")
+	_, err := keys.New(d).ClaimApplicationKey(t.Context(), applicationKey("a"))
+	testkit.NoError(t, err)
+	return d
+}
+
 func applicationKey(name string) model.ApplicationKey {
 	return model.ApplicationKey("an application key for tests: " + name)
 }
@@ -48,10 +58,7 @@ func TestRotationOfDerivedKeys(t *testing.T) {
 	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	day := noon.Day()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-		a := keyHolder(t, databaseURL, "a")
-		if _, err := keys.New(a).ClaimApplicationKey(t.Context(), applicationKey("a")); err != nil {
-			t.Fatal(err)
-		}
+		a := firstHolder(t, databaseURL)
 
 		rotate := func(at model.Instant, to, from string) {
 			t.Helper()
@@ -109,10 +116,7 @@ func TestRotationReseals(t *testing.T) {
 
 	now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-		a := keyHolder(t, databaseURL, "a")
-		if _, err := keys.New(a).ClaimApplicationKey(t.Context(), applicationKey("a")); err != nil {
-			t.Fatal(err)
-		}
+		a := firstHolder(t, databaseURL)
 
 		site := world.New(t, a).Site("first.example")
 		var siteIDs []model.SiteID

@@ -19,10 +19,7 @@ func TestRotationResealsProviders(t *testing.T) {
 
 	now := model.At(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-		a := keyHolder(t, databaseURL, "a")
-		if _, err := keys.New(a).ClaimApplicationKey(t.Context(), applicationKey("a")); err != nil {
-			t.Fatal(err)
-		}
+		a := firstHolder(t, databaseURL)
 
 		secret := "the client secret"
 		owner := world.New(t, a).User("owner@corp.example")

@@ -20,7 +20,8 @@ type Secret struct {
 	isOptional bool // the empty secret is stored as NULL
 }
 
-// WebhookSecret is the secret that signs the webhooks of a site, and the one that it has replaced.
+// WebhookSecret is the secret that signs the webhooks of a site. A secret that was replaced is
+// bound to the same place.
 func WebhookSecret(siteID model.SiteID) Secret {
 	return inRow("webhook secret of site", useWebhookSecrets, "", int64(siteID)).optional()
 }

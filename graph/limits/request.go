@@ -203,10 +203,10 @@ func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
 		"The schema was read too often from this network without signing in.")
 }
 
-// AccountKey returns the caller's account as the key of its counters and queues. All shared links of
-// an account have one key together, and all its guests who belong to no other account another one,
-// apart from the account's own: so they cannot use up the budget of the account, and an account
-// cannot multiply its budget with links or guests.
+// AccountKey returns the caller's account as the key of its counters and queues. All shared links
+// of an account have one key together, and all its guests who belong to no other account another
+// one, apart from the account's own: so they cannot use up the budget of the account, and an
+// account cannot multiply its budget with links or guests.
 func AccountKey(caller auth.Caller) string {
 	if caller.Shared != nil {
 		return "links " + strconv.FormatInt(int64(caller.Shared.Site.AccountID), 10)

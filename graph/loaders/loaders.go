@@ -106,7 +106,7 @@ type field struct {
 	argument any // comparable; nil: none
 }
 
-// New returns the loaders of a request. month is that of Usage.
+// New returns the loaders of a request. Usage loads the counts of the month.
 func New(d *db.DB, month model.Month) *Set {
 	return &Set{db: d, store: sites.New(d), outbox: outbox.New(d), month: month, made: make(map[field]any)}
 }

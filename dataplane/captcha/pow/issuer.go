@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Key is a secret from which an issuer derives its keys. Two processes with the same key accept each
-// other's challenges.
+// Key is a secret from which an issuer derives its keys. Two processes with the same key accept
+// each other's challenges.
 type Key struct {
 	ID     uint8  // part of each challenge
 	Secret []byte // at least 16 bytes; the application key is fine, since only derived keys are used
@@ -118,8 +118,8 @@ func (issuer *Issuer) issue(sitekey string, difficulty uint32, k int, now time.T
 	return Challenge{Challenge: string(text.AppendEncode(written[:0], all)), Salt: string(salt[:]), Difficulty: difficulty}
 }
 
-// Verify checks that nonce solves a challenge that was issued with the key for the sitekey, and that
-// the challenge has not expired. Otherwise it returns, checked in this order, ErrMalformed,
+// Verify checks that nonce solves a challenge that was issued with the key for the sitekey, and
+// that the challenge has not expired. Otherwise it returns, checked in this order, ErrMalformed,
 // ErrForged, ErrSitekey, ErrExpired or ErrNonce. The challenge may be any text. Verify accepts a
 // nonce any number of times.
 func (issuer *Issuer) Verify(sitekey, challenge string, nonce uint64, now time.Time) (Work, error) {

@@ -120,8 +120,8 @@ func TestCaptchaChromium(t *testing.T) {
 	}
 }
 
-// wantFocusAtOnce presses a button, and checks that the field of a name has the focus as soon as its
-// dialog is open. A field that took the focus later would get what is typed into another one.
+// wantFocusAtOnce presses a button, and checks that the field of a name has the focus as soon as
+// its dialog is open. A field that took the focus later would get what is typed into another one.
 func (p *tab) wantFocusAtOnce(text, field string) {
 	p.t.Helper()
 	p.WaitFor(button(text))
